@@ -146,6 +146,9 @@ pub struct Settings {
     pub deletes_remembered: Option<Duration>,
     /// Parts that are left out, to measure their worth. The collection does not store this setting.
     pub ablation: Ablation,
+    /// Bytes of rows in a segment that a merge writes, about: merges take time and memory in proportion
+    /// to it. 64 MiB by default. The collection does not store this setting.
+    pub segment_bytes: u64,
 }
 
 /// Parts of the engine to leave out in an ablation; `true` leaves the part out. Answers do not
@@ -197,6 +200,12 @@ impl Ablation {
     }
 }
 
+/// Default of [`Settings::segment_bytes`].
+const SEGMENT_BYTES: u64 = 64 << 20;
+/// Bounds of the rows of such a segment: enough for some leaves, and few enough to be merged in a
+/// second or two.
+const SEGMENT_ROWS_MIN: u64 = 2048;
+const SEGMENT_ROWS_MAX: u64 = 1 << 18;
 /// Least bytes of a memory limit.
 const MEMORY_MIN: u64 = 64 << 10;
 
@@ -222,6 +231,7 @@ impl Settings {
             schema: Arc::default(),
             deletes_remembered: None,
             ablation: Ablation::default(),
+            segment_bytes: SEGMENT_BYTES,
         }
     }
 
@@ -285,6 +295,21 @@ impl Settings {
             return Ok(());
         };
         Err(Error::invalid(format!("segments is graph, and {what}, or choose segments clusters")))
+    }
+
+    /// Most rows of a segment that a merge by ranges writes: they have some [`Settings::segment_bytes`].
+    pub(crate) fn segment_rows(&self) -> u64 {
+        let index = self.index_settings();
+        let row = index.dimension * index.element.bytes() + index.dimension / 8 + 48;
+        (self.segment_bytes / row as u64).clamp(SEGMENT_ROWS_MIN, SEGMENT_ROWS_MAX)
+    }
+
+    /// True if segments are merged by ranges of leaves. Where rows end oldest first, segments are merged
+    /// whole, so that they are dropped whole; graphs and flat segments have no leaves.
+    pub(crate) fn merges_ranges(&self) -> bool {
+        self.index == IndexKind::Cluster
+            && self.segments == SegmentIndex::Clusters
+            && self.deletes == DeleteOrder::Any
     }
 
     /// Returns the settings of the index. The engine normalises rows under cosine when it accepts

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use vstream_index::PinnedRows;
 use vstream_quantize::rabitq::Rotation;
 use vstream_store::{Error, Store};
-use vstream_vector::{kernels, KMeans, KMeansSettings};
+use vstream_vector::{kernels, KMeans, KMeansSettings, SplitMix};
 
+use crate::read::Segment;
 use crate::rows::LeafRows;
 use crate::write::{LeafCentroid, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};
 use crate::yield_to_queries;
@@ -54,9 +55,23 @@ impl Target {
     }
 }
 
+impl Segment {
+    /// A leaf of this segment as a target, with its rows here. Panics if the segment is flat.
+    pub fn target(&self, leaf: usize) -> Target {
+        Target {
+            leaf: self.leaf_definition(leaf),
+            reach: self.leaf_reach(leaf),
+            rows: u64::from(self.leaf_rows(leaf)),
+        }
+    }
+}
+
 /// Points in the space of rotated vectors, to the nearest of which rows go.
 pub struct Points {
     rotation: Rotation,
+    /// The dimension and the seed of the rotation.
+    dimension: usize,
+    seed: u64,
     /// Rotated, row-major.
     points: Vec<f32>,
 }
@@ -64,7 +79,7 @@ pub struct Points {
 impl Points {
     /// No points, for vectors of segments with this dimension and seed.
     pub fn new(dimension: usize, seed: u64) -> Points {
-        Points { rotation: Rotation::new(dimension, seed), points: Vec::new() }
+        Points { rotation: Rotation::new(dimension, seed), dimension, seed, points: Vec::new() }
     }
 
     /// Adds a point, given without rotation.
@@ -99,6 +114,33 @@ impl Points {
             near.truncate(count);
         }
         near.into_iter().map(|(_, at)| at).collect()
+    }
+
+    /// Divides some points in two by 2-means, each part with at least a quarter of their weight.
+    ///
+    /// * `weights`: of every point.
+    pub fn halves(&self, among: &[u32], weights: &[u32], seed: u64) -> (Vec<u32>, Vec<u32>) {
+        let padded = self.rotation.padded();
+        let vectors: Vec<f32> = among.iter().flat_map(|&at| self.point(at)).copied().collect();
+        let settings = KMeansSettings { clusters: 2, iterations: 8, seed, balance: 0.0 };
+        let means = KMeans::train(&vectors, padded, settings).centroids;
+        let (first, second) = means.split_at(padded);
+        let gap = |at: u32| {
+            let point = self.point(at);
+            kernels::l2_squared(point, first) - kernels::l2_squared(point, second)
+        };
+        let mut order: Vec<(f32, u32)> = among.iter().map(|&at| (gap(at), at)).collect();
+        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let all: u64 = among.iter().map(|&at| u64::from(weights[at as usize])).sum();
+        let mut before = 0;
+        let cut = order.iter().position(|&(gap, at)| {
+            let is_cut = before >= all - all / 4 || (gap >= 0.0 && before >= all / 4);
+            before += u64::from(weights[at as usize]);
+            is_cut
+        });
+        let cut = cut.unwrap_or(order.len()).clamp(1, order.len() - 1);
+        let points = |part: &[(f32, u32)]| part.iter().map(|&(_, at)| at).collect();
+        (points(&order[..cut]), points(&order[cut..]))
     }
 
     /// The nearest of some points to a vector, and its squared distance. Panics if there is none.
@@ -140,6 +182,29 @@ impl Targets {
     /// True if segments of so many rows are written as runs of these leaves.
     pub fn suit(&self, rows: usize) -> bool {
         !self.targets.is_empty() && rows >= RUN_ROWS_MIN * self.targets.len()
+    }
+
+    /// Those of the targets to which a segment of so many rows is written. Where all together would get
+    /// runs of few rows, these are as many as get enough, drawn by `seed`: a row then goes to one of the
+    /// leaves around the nearest, until a merge moves it.
+    pub fn drawn_for(self, rows: usize, seed: u64) -> Targets {
+        let wanted = (rows / RUN_ROWS_MIN).max(1);
+        if wanted >= self.targets.len() {
+            return self;
+        }
+        let Targets { targets, points } = self;
+        let (padded, dimension) = (points.rotation.padded(), points.dimension);
+        let mut order: Vec<(u64, usize)> =
+            (0..targets.len()).map(|at| (SplitMix(seed ^ at as u64).next(), at)).collect();
+        order.select_nth_unstable(wanted - 1);
+        let mut chosen: Vec<usize> = order[..wanted].iter().map(|&(_, at)| at).collect();
+        chosen.sort_unstable();
+        let mut drawn = Points::new(dimension, points.seed);
+        chosen.iter().for_each(|&at| {
+            drawn.points.extend_from_slice(&points.points[at * padded..][..padded])
+        });
+        let targets = chosen.into_iter().map(|at| targets[at].clone()).collect();
+        Targets { targets, points: drawn }
     }
 
     /// The `count` targets nearest to a rotated vector: see [`Points::near`].

@@ -1,5 +1,6 @@
 //! The tombstones of a segment: its deleted rows, each with the sequence of its deletion.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
@@ -54,14 +55,24 @@ impl Tombstones {
 
     /// Calls `visit` with row and sequence of every tombstone, in the order of the rows.
     pub fn for_each(&self, visit: &mut dyn FnMut(u32, u64)) {
-        for (index, chunk) in self.chunks.iter().enumerate() {
-            let Some(chunk) = chunk.get() else { continue };
-            for (tombstone, row) in chunk.iter().zip((index * CHUNK) as u32..self.rows) {
-                let sequence = tombstone.load(Ordering::Relaxed);
-                if sequence != NEVER {
-                    visit(row, sequence);
+        self.for_each_in(0..self.rows, visit);
+    }
+
+    /// Calls `visit` with row and sequence of every tombstone of some successive rows, in their order.
+    pub fn for_each_in(&self, rows: Range<u32>, visit: &mut dyn FnMut(u32, u64)) {
+        let end = rows.end.min(self.rows);
+        let mut row = rows.start;
+        while row < end {
+            let (at, next) = (row as usize / CHUNK, (row / CHUNK as u32 + 1) * CHUNK as u32);
+            if let Some(chunk) = self.chunks[at].get() {
+                for row in row..end.min(next) {
+                    let sequence = chunk[row as usize % CHUNK].load(Ordering::Relaxed);
+                    if sequence != NEVER {
+                        visit(row, sequence);
+                    }
                 }
             }
+            row = next;
         }
     }
 

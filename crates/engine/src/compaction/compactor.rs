@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::merge::Merged;
-use super::plan::Plan;
+use super::part::Part;
+use super::plan::{Free, Kind, Plan};
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{delete_bitmap_name, segment_name};
@@ -23,19 +24,20 @@ pub(crate) struct MergedCounts {
     pub(crate) failure: Option<String>,
 }
 
-/// A segment merged from others that is not served yet.
+/// Segments merged from others that are not served yet.
 pub(crate) struct MergeBegun {
     merged: Merged,
-    entry: SegmentEntry,
     /// None if no row lived.
-    live: Option<LiveSegment>,
+    live: Vec<LiveSegment>,
 }
 
 /// Segments that no further merge may take.
 #[derive(Default)]
 struct Sources {
-    /// Numbers of segments being merged.
+    /// Numbers of segments being merged whole.
     busy: HashSet<u64>,
+    /// Leaves of segments that are being merged, ascending.
+    claimed: HashMap<u64, Vec<u32>>,
     /// Segments that could not be read, and the number of plans that still pass them over, so that
     /// other merges go on.
     unreadable: HashMap<u64, u32>,
@@ -73,7 +75,7 @@ impl Compactor {
         let mut has_dropped = false;
         loop {
             let Some(begun) = self.begin_merge(stop)? else { return Ok(has_dropped) };
-            let is_drop = begun.live.is_none();
+            let is_drop = begun.live.is_empty();
             self.end_merge(begun)?;
             // One drop per call: if each flush left a segment to drop, a merge would never get its
             // turn.
@@ -84,49 +86,31 @@ impl Compactor {
         }
     }
 
-    /// Merges segments into a new file, if that pays, or finds some to drop. Readers see no change
+    /// Merges segments into new files, if that pays, or finds some to drop. Readers see no change
     /// yet.
     pub(crate) fn begin_merge(&self, stop: &AtomicBool) -> Result<Option<MergeBegun>, Error> {
         let Some(plan) = self.take_plan() else { return Ok(None) };
-        let store = &self.versions.directory().store;
-        let (mut entry, collection) = self.versions.new_entry();
-        let name = segment_name(entry.number);
-        let merged = match plan.is_drop {
-            true => Ok(Merged::drop_of(&plan)),
-            false if plan.is_graph => {
-                let settings = self.versions.tree().graph_settings(entry.identity(collection));
-                Merged::write_graph(&plan, store, &name, settings, stop)
-            }
-            false => {
-                let (identity, first_leaf) = (entry.identity(collection), entry.first_leaf());
-                let settings = self.versions.tree().segment_settings(identity, first_leaf);
-                Merged::write(
-                    &plan,
-                    store,
-                    &name,
-                    settings,
-                    &self.versions.tree().view().leaves,
-                    stop,
-                )
-            }
+        let merged = match plan.kind {
+            Kind::Drop => Ok(Merged::drop_of(&plan)),
+            Kind::Graph => Merged::write_graph(&plan, &self.versions, stop),
+            Kind::Whole | Kind::Deltas | Kind::Range => Merged::write(&plan, &self.versions, stop),
         };
-        let begun = merged.and_then(|merged| {
-            let written = merged.written;
-            (entry.bytes, entry.rows, entry.digest) = (written.bytes, written.rows, written.digest);
-            let open = || self.versions.tree().open(store, &entry, collection, &[]);
-            let live = if written.rows == 0 { None } else { Some(open()?) };
-            Ok(MergeBegun { merged, entry, live })
+        let begun = merged.and_then(|merged| match self.open(&merged) {
+            Ok(live) => Ok(MergeBegun { merged, live }),
+            Err(error) => {
+                self.remove(&merged.new);
+                Err(error)
+            }
         });
         // A merge stopped because the engine closes is no failure.
         let is_failure = !stop.load(Ordering::Relaxed);
         self.note_merge(begun.as_ref().map(|_| None).map_err(|error| is_failure.then_some(error)));
         if let Err(error) = &begun {
-            self.versions.directory().remove(&name);
-            let is_unreadable = |number: &u64| error.message().contains(&segment_name(*number));
             let mut sources = self.sources();
-            for number in plan.numbers() {
-                sources.busy.remove(&number);
-                if is_unreadable(&number) {
+            for part in &plan.parts {
+                sources.release(part);
+                let number = part.live.number;
+                if error.message().contains(&segment_name(number)) {
                     sources.unreadable.insert(number, PLANS_WITHOUT);
                 }
             }
@@ -134,7 +118,20 @@ impl Compactor {
         begun.map(Some)
     }
 
-    /// Plans a merge of free segments and marks them busy until it ends.
+    /// Opens the new segments of a merge.
+    fn open(&self, merged: &Merged) -> Result<Vec<LiveSegment>, Error> {
+        let collection = self.versions.manifest().collection;
+        let store = &self.versions.directory().store;
+        let open = |entry| self.versions.tree().open(store, entry, collection, &[]);
+        merged.new.iter().map(open).collect()
+    }
+
+    /// Removes the files of segments that nothing names.
+    fn remove(&self, new: &[SegmentEntry]) {
+        new.iter().for_each(|entry| self.versions.directory().remove(&segment_name(entry.number)));
+    }
+
+    /// Plans a merge of free segments and leaves, and marks them until it ends.
     fn take_plan(&self) -> Option<Plan> {
         let _published = self.versions.manifest();
         let mut sources = self.sources();
@@ -145,8 +142,10 @@ impl Compactor {
         let is_free = |number: u64| {
             !sources.busy.contains(&number) && !sources.unreadable.contains_key(&number)
         };
-        let plan = Plan::of(self.versions.tree(), self.versions.tombstones_until(), &is_free)?;
-        sources.busy.extend(plan.numbers());
+        let claimed = |number: u64| sources.claimed.get(&number).cloned().unwrap_or_default();
+        let free = Free { is_free: &is_free, claimed: &claimed };
+        let plan = Plan::of(self.versions.tree(), self.versions.tombstones_until(), &free)?;
+        plan.parts.iter().for_each(|part| sources.take(part));
         Some(plan)
     }
 
@@ -159,17 +158,17 @@ impl Compactor {
         self.sources().unreadable.len()
     }
 
-    /// Publishes a merge and serves its rows from the new segment.
+    /// Publishes a merge and serves its rows from the new segments.
     pub(crate) fn end_merge(&self, begun: MergeBegun) -> Result<(), Error> {
-        let MergeBegun { merged, entry, live } = begun;
-        let done = self.publish_merged(&merged, entry.clone(), live);
-        self.sources().busy.retain(|&number| !merged.is_source(number));
+        let MergeBegun { merged, live } = begun;
+        let done = self.publish_merged(&merged, live);
+        merged.parts().iter().for_each(|part| self.sources().release(part));
         self.note_merge(done.as_ref().map(|_| Some(&merged)).map_err(Some));
-        if done.is_err() || entry.rows == 0 {
-            self.versions.directory().remove(&segment_name(entry.number));
+        if done.is_err() {
+            self.remove(&merged.new);
         }
         let (old, _retired) = done?;
-        self.versions.note_written(entry.bytes);
+        self.versions.note_written(merged.bytes());
         self.versions.remove_old(&old);
         Ok(())
     }
@@ -183,7 +182,7 @@ impl Compactor {
                     0 => counts.count += 1,
                     dropped => counts.dropped += dropped,
                 }
-                counts.bytes += merged.written.bytes;
+                counts.bytes += merged.bytes();
                 // Keeps the failure while some segments cannot be read.
                 if self.unreadable() == 0 {
                     counts.failure = None;
@@ -194,44 +193,120 @@ impl Compactor {
         }
     }
 
-    /// Publishes a segment in place of its sources. Returns the previous manifest and the retired
-    /// view.
+    /// Publishes segments in place of what they were merged from. Returns the previous manifest and
+    /// the retired view.
     fn publish_merged(
         &self,
         merged: &Merged,
-        mut entry: SegmentEntry,
-        live: Option<LiveSegment>,
+        live: Vec<LiveSegment>,
     ) -> Result<(Manifest, Retired), Error> {
         let mut manifest = self.versions.manifest();
         let mut next = manifest.clone();
         let until = self.versions.tombstones_until();
-        let forgotten = defect::active(Defect::MergeForgetsMarks);
-        let (bits, deleted) = merged.delete_bitmap(if forgotten { merged.since() } else { until });
-        if deleted > 0 {
-            (entry.tombstones, entry.deleted) = (manifest.next, deleted);
-            manifest.next += 1;
-            next.next = manifest.next;
-            entry.write_delete_bitmap(&self.versions.directory().store, next.collection, &bits)?;
-            if let Some(live) = &live {
-                self.versions.note_gone(&entry, live, &bits);
-            }
-        }
-        let is_source = |segment: &SegmentEntry| merged.is_source(segment.number);
-        let at = next.base.segments.iter().position(is_source).unwrap_or(0);
-        next.base.segments.retain(|segment| !is_source(segment));
-        if entry.rows > 0 {
-            next.base.segments.insert(at, entry.clone());
-        }
-        let state = next.base.state;
-        let done = self.versions.check_live(&next, state, until);
-        let done = done.and_then(|()| next.publish(&self.versions.directory().store));
-        if done.is_err() && entry.tombstones > 0 {
-            self.versions.directory().remove(&delete_bitmap_name(entry.tombstones));
+        let mut made = Vec::new();
+        let done = self.list_merged(merged, &live, (&mut manifest, &mut next), &mut made);
+        let done = done.and_then(|()| {
+            let state = next.base.state;
+            self.versions.check_live(&next, state, until)?;
+            next.publish(&self.versions.directory().store)
+        });
+        if done.is_err() {
+            made.iter().for_each(|&number| {
+                self.versions.directory().remove(&delete_bitmap_name(number));
+            });
         }
         done?;
-        let is_source = |number| merged.is_source(number);
-        let retired =
-            self.versions.tree().replace_segments(&is_source, live, &|live| merged.hand_on(live));
+        let taken: Vec<_> = merged.parts().iter().map(Part::taken).collect();
+        let hand_on = |new: &[Arc<LiveSegment>]| merged.hand_on(new);
+        let retired = self.versions.tree().replace_segments(&taken, live, &hand_on);
         Ok((std::mem::replace(&mut manifest, next), retired))
+    }
+
+    /// Changes the segments of a manifest as a merge does, and writes their delete bitmaps.
+    ///
+    /// * `made`: gets the numbers of these files.
+    fn list_merged(
+        &self,
+        merged: &Merged,
+        live: &[LiveSegment],
+        (published, next): (&mut Manifest, &mut Manifest),
+        made: &mut Vec<u64>,
+    ) -> Result<(), Error> {
+        let until = self.versions.tombstones_until();
+        let forgotten = defect::active(Defect::MergeForgetsMarks);
+        let bitmaps = merged.delete_bitmaps(if forgotten { merged.since() } else { until });
+        let mut write = |entry: &mut SegmentEntry, live: &LiveSegment, (bits, deleted)| {
+            let bits: Vec<u8> = bits;
+            // A failed attempt may have left a file of this name, so the number is not used again.
+            (entry.tombstones, entry.deleted) = (published.next, deleted);
+            published.next += 1;
+            made.push(entry.tombstones);
+            self.versions.note_gone(entry, live, &bits);
+            self.versions.note_written(bits.len() as u64);
+            let store = &self.versions.directory().store;
+            entry.write_delete_bitmap(store, published.collection, &bits)
+        };
+        let mut new = merged.new.clone();
+        for ((entry, live), bitmap) in new.iter_mut().zip(live).zip(bitmaps) {
+            if bitmap.1 > 0 {
+                write(entry, live, bitmap)?;
+            }
+        }
+        let segments = std::mem::take(&mut next.base.segments);
+        let mut coming = Some(new);
+        for mut entry in segments {
+            let part = merged.parts().iter().find(|part| part.live.number == entry.number);
+            let Some(part) = part else {
+                next.base.segments.push(entry);
+                continue;
+            };
+            let (number, leaves) = part.taken();
+            let kept = match &leaves {
+                Some(leaves) => self.versions.tree().segment(number)?.without(leaves),
+                None => None,
+            };
+            match kept {
+                Some(kept) => {
+                    entry.served = kept.served.clone();
+                    write(&mut entry, &kept, kept.delete_bitmap(until))?;
+                    next.base.segments.push(entry);
+                }
+                None => next.base.segments.extend(coming.take().into_iter().flatten()),
+            }
+        }
+        next.base.segments.extend(coming.take().into_iter().flatten());
+        next.next = published.next;
+        Ok(())
+    }
+}
+
+impl Sources {
+    /// Marks what a merge takes.
+    fn take(&mut self, part: &Part) {
+        match part.taken() {
+            (number, None) => {
+                self.busy.insert(number);
+            }
+            (number, Some(leaves)) => {
+                let claimed = self.claimed.entry(number).or_default();
+                claimed.extend(leaves);
+                claimed.sort_unstable();
+            }
+        }
+    }
+
+    /// Frees what a merge took.
+    fn release(&mut self, part: &Part) {
+        let (number, leaves) = part.taken();
+        let Some(leaves) = leaves else {
+            self.busy.remove(&number);
+            return;
+        };
+        if let Some(claimed) = self.claimed.get_mut(&number) {
+            claimed.retain(|leaf| leaves.binary_search(leaf).is_err());
+            if claimed.is_empty() {
+                self.claimed.remove(&number);
+            }
+        }
     }
 }

@@ -5,30 +5,33 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use vstream_graph::{GraphSettings, GraphWriter};
+use vstream_graph::GraphWriter;
 use vstream_index::IndexRow;
-use vstream_store::Store;
 
-use super::merge::{given_up, Merged, Written, GONE};
+use super::merge::{given_up, Merged, GONE};
 use super::plan::Plan;
 use crate::error::Error;
+use crate::layout::segment_name;
 use crate::tree::SealedSegment;
+use crate::version::VersionSet;
 
 impl Merged {
-    /// Writes the sources of `plan` as segment `name`, a graph. None of their rows has fields. Errors:
+    /// Writes what `plan` takes, whole segments, as a graph. None of their rows has fields. Errors:
     /// as [`Merged::write`].
     pub(super) fn write_graph(
         plan: &Plan,
-        store: &dyn Store,
-        name: &str,
-        settings: GraphSettings,
+        versions: &VersionSet,
         stop: &AtomicBool,
     ) -> Result<Merged, Error> {
-        let mut writer = GraphWriter::create(store, name, settings)?;
+        let (mut entry, collection) = versions.new_entry();
+        let settings = versions.tree().graph_settings(entry.identity(collection));
+        let (store, name) = (&versions.directory().store, segment_name(entry.number));
+        let mut writer = GraphWriter::create(store, &name, settings)?;
         let mut moved: Vec<Vec<u32>> =
-            plan.sources.iter().map(|of| vec![GONE; of.segment.rows() as usize]).collect();
+            plan.parts.iter().map(|part| vec![GONE; part.len()]).collect();
         let mut taken = 0;
-        for (live, moved) in plan.sources.iter().zip(&mut moved) {
+        for (part, moved) in plan.parts.iter().zip(&mut moved) {
+            let live = &part.live;
             let mut failed = None;
             let mut take = |at: u32, row: IndexRow<'_>| {
                 if failed.is_some() || !live.tombstones.is_visible(at, plan.since) {
@@ -36,15 +39,15 @@ impl Merged {
                 }
                 match writer.push(row) {
                     Ok(()) => {
-                        moved[at as usize] = taken;
+                        moved[part.position(at)] = taken;
                         taken += 1;
                     }
                     Err(error) => failed = Some(error),
                 }
             };
-            match &live.segment {
+            match part.sealed() {
                 SealedSegment::Leaves(segment) => {
-                    for leaf in 0..segment.leaves() {
+                    for leaf in part.leaves() {
                         if stop.load(Ordering::Relaxed) {
                             return Err(given_up());
                         }
@@ -60,7 +63,11 @@ impl Merged {
         let Some((summary, numbers)) = writer.finish_unless(stop)? else { return Err(given_up()) };
         let rows = moved.iter_mut().flatten().filter(|row| **row != GONE);
         rows.for_each(|row| *row = numbers[*row as usize]);
-        let written = Written { rows: summary.rows, bytes: summary.bytes, digest: summary.digest };
-        Ok(Merged::of(plan, moved, written))
+        (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
+        let new = if entry.rows > 0 { vec![entry] } else { Vec::new() };
+        if new.is_empty() {
+            versions.directory().remove(&name);
+        }
+        Ok(Merged::of(plan, moved, new))
     }
 }

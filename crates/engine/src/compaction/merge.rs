@@ -1,13 +1,17 @@
-//! Writes several segments as one, without the deleted rows.
+//! Writes rows of several segments as new ones, without the deleted rows.
 //!
-//! 1. The *targets* are leaves that other live segments define, and those that the source which defines
-//!    most of the partition's leaves defines itself. Runs of a target go there as they are. All other
-//!    rows are *left over*, or of leaves that a small source defined for itself: each goes to the
-//!    nearest target.
+//! 1. The *targets* are the leaves that rows go to. A merge of a range has those of its base, and makes
+//!    new leaves of all rows. A merge of deltas keeps the leaves that other live segments define, and
+//!    makes new ones of the rows of leaves that the deltas define themselves. Any other merge has those
+//!    that other live segments define, and those that the source which defines most of the partition's
+//!    leaves defines itself. Runs of a target go there as they are. All other rows go to the nearest
+//!    target.
 //! 2. Rows of leaves that a source defined make new leaves, which the merged segment defines
 //!    (`merge/rewrite.rs`). Where another segment defines the leaf, its number and centroid stay.
-//! 3. The merge keeps, for every row of the sources, its row in the new segment. Tombstones added
-//!    while the segment is written find their rows through this map.
+//! 3. A merge of a range that has become too large writes several segments, each of leaves near each
+//!    other.
+//! 4. The merge keeps, for every row of the sources, its row in the new segments. Tombstones added
+//!    while the segments are written find their rows through this map.
 //!
 //! Memory: 4 bytes per row of the sources, 8 bytes per row that may change its leaf, a cache of blocks,
 //! a few leaves, and that of the writer. Source of splits, merges and reassignment: SPFresh (SOSP '23),
@@ -15,6 +19,7 @@
 
 mod assign;
 mod rewrite;
+mod written;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -22,15 +27,19 @@ use std::time::{Duration, Instant};
 
 use vstream_index::IndexRow;
 use vstream_store::blocks::BlockReader;
-use vstream_store::{Cache, Store};
+use vstream_store::Cache;
 
 use self::assign::Targeted;
-use super::plan::Plan;
+pub(crate) use self::written::Merged;
+use super::part::Part;
+use super::plan::{Kind, Plan};
 use crate::error::Error;
-use crate::tree::{Leaves, LiveSegment};
+use crate::layout::segment_name;
+use crate::tree::{Leaves, SegmentEntry};
+use crate::version::VersionSet;
 use vstream_segment::{
     arrange, divide, LeafCentroid, LeafRows, Segment, SegmentKind, SegmentSettings, SegmentWriter,
-    Target, Tombstones,
+    Target,
 };
 
 /// A leaf with fewer rows is joined with its neighbour.
@@ -38,148 +47,11 @@ const LEAF_ROWS_MIN: usize = 96;
 /// Rows between two yields of the processor to queries.
 const ROWS_PER_WAY: u32 = 32;
 /// Bytes of the block cache while leaves are gathered.
-const CACHE_BYTES: usize = 16 << 20;
+const CACHE_BYTES: usize = 8 << 20;
 /// Most bytes written per second: the disk serves queries and the write-ahead log too.
 const BYTES_PER_SECOND: f64 = 150e6;
 /// Marks a row that is not in the new segment.
 pub(super) const GONE: u32 = u32::MAX;
-
-/// A segment merged from others.
-pub(crate) struct Merged {
-    sources: Vec<Arc<LiveSegment>>,
-    /// The merge left out rows deleted at or before this sequence.
-    since: u64,
-    /// Row in the new segment, by source and row; [`GONE`] if there is none. Empty if the sources
-    /// were dropped.
-    moved: Vec<Vec<u32>>,
-    pub(crate) written: Written,
-}
-
-/// Counts of a written segment of either kind.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Written {
-    pub(crate) rows: u64,
-    pub(crate) bytes: u64,
-    /// Sum, mod 2^128, of a hash of (id, version) of every row.
-    pub(crate) digest: u128,
-}
-
-impl Merged {
-    /// Writes the sources of `plan` as segment `name`, which has leaves. Errors: those of reading and
-    /// writing, and `Unavailable` if `stop` was set. No file exists after an error.
-    pub(super) fn write(
-        plan: &Plan,
-        store: &dyn Store,
-        name: &str,
-        settings: SegmentSettings,
-        leaves: &Leaves,
-        stop: &AtomicBool,
-    ) -> Result<Merged, Error> {
-        let Plan { sources, since, .. } = plan;
-        let moved = sources.iter().map(|of| vec![GONE; of.segment.rows() as usize]).collect();
-        let writer = if sources.iter().any(|source| source.segment.has_fields()) {
-            SegmentWriter::create_with_fields(store, name, settings)?
-        } else {
-            SegmentWriter::create(store, name, settings)?
-        };
-        let mut merge = Merge {
-            sources,
-            leaves,
-            since: *since,
-            moved,
-            writer,
-            settings,
-            written: 0,
-            gathered: Gathered::new(settings),
-            begun: Instant::now(),
-            stop,
-        };
-        merge.run()?;
-        let Merge { moved, writer, .. } = merge;
-        let summary = writer.finish()?;
-        let written = Written { rows: summary.rows, bytes: summary.bytes, digest: summary.digest };
-        Ok(Merged::of(plan, moved, written))
-    }
-
-    /// A merge that was written.
-    ///
-    /// * `moved`: row in the new segment, by source and row; [`GONE`] if there is none.
-    pub(super) fn of(plan: &Plan, moved: Vec<Vec<u32>>, written: Written) -> Merged {
-        Merged { sources: plan.sources.clone(), since: plan.since, moved, written }
-    }
-
-    /// Drops sources without live rows; reads nothing.
-    pub(crate) fn drop_of(plan: &Plan) -> Merged {
-        let (sources, since) = (plan.sources.clone(), plan.since);
-        Merged { sources, since, moved: Vec::new(), written: Written::default() }
-    }
-
-    /// Number of segments dropped instead of merged.
-    pub(crate) fn dropped(&self) -> u64 {
-        if self.moved.is_empty() {
-            self.sources.len() as u64
-        } else {
-            0
-        }
-    }
-
-    /// True if the segment with this number is a source.
-    pub(crate) fn is_source(&self, number: u64) -> bool {
-        self.sources.iter().any(|live| live.number == number)
-    }
-
-    /// Rows deleted at or before this sequence are not in the new segment.
-    pub(crate) fn since(&self) -> u64 {
-        self.since
-    }
-
-    /// A bit per row of the new segment, set if the row was deleted at or before the sequence
-    /// `until`, and the number of set bits.
-    pub(crate) fn delete_bitmap(&self, until: u64) -> (Vec<u8>, u64) {
-        let mut bits = vec![0u8; (self.written.rows as usize).div_ceil(8)];
-        let mut deleted = 0;
-        self.for_each_death(&mut |row, sequence| {
-            if sequence <= until {
-                bits[row as usize / 8] |= 1 << (row % 8);
-                deleted += 1;
-            }
-        });
-        (bits, deleted)
-    }
-
-    /// Copies to the new segment the tombstones added to its sources since the merge began, and
-    /// their heat.
-    pub(super) fn hand_on(&self, live: &LiveSegment) {
-        self.add_tombstones(&live.tombstones);
-        self.warm(live);
-    }
-
-    /// Adds tombstones for the rows of the new segment deleted since the merge began.
-    fn add_tombstones(&self, tombstones: &Tombstones) {
-        self.for_each_death(&mut |row, sequence| {
-            tombstones.add(row, sequence);
-        });
-    }
-
-    /// Gives the new segment the heat of its sources.
-    fn warm(&self, live: &LiveSegment) {
-        let rows: u64 = self.sources.iter().map(|source| source.segment.rows()).sum();
-        let share = |source: &Arc<LiveSegment>| source.segment.rows() as f64 / rows.max(1) as f64;
-        let of: Vec<_> = self.sources.iter().map(|of| (&of.heat, share(of))).collect();
-        live.heat.inherit(&of, live.segment.parts());
-    }
-
-    fn for_each_death(&self, visit: &mut dyn FnMut(u32, u64)) {
-        for (live, moved) in self.sources.iter().zip(&self.moved) {
-            live.tombstones.for_each(&mut |row, sequence| {
-                let row = moved[row as usize];
-                if row != GONE && sequence > self.since {
-                    visit(row, sequence);
-                }
-            });
-        }
-    }
-}
 
 /// Rows that will form leaves, and the source and row of each.
 struct Gathered {
@@ -208,10 +80,10 @@ impl Gathered {
 struct ReadThrough(Vec<Option<BlockReader>>);
 
 impl ReadThrough {
-    fn new(sources: &[Arc<LiveSegment>]) -> ReadThrough {
+    fn new(parts: &[Part]) -> ReadThrough {
         let cache = Arc::new(Cache::new(CACHE_BYTES));
-        let reader = |of: &Arc<LiveSegment>| Some(of.segment.leaves()?.reader_with(cache.clone()));
-        ReadThrough(sources.iter().map(reader).collect())
+        let reader = |of: &Part| Some(of.segment()?.reader_with(cache.clone()));
+        ReadThrough(parts.iter().map(reader).collect())
     }
 
     /// The reader of a source, which is `segment`.
@@ -221,14 +93,23 @@ impl ReadThrough {
 }
 
 struct Merge<'a> {
-    sources: &'a [Arc<LiveSegment>],
+    parts: &'a [Part],
+    kind: Kind,
     /// The leaves of the partition when the merge began.
     leaves: &'a Leaves,
     since: u64,
+    /// Row among those of all new segments, by part and position; [`GONE`] if there is none.
     moved: Vec<Vec<u32>>,
-    writer: SegmentWriter,
+    versions: &'a VersionSet,
     settings: SegmentSettings,
-    /// Rows written.
+    /// Most rows of a segment of a range.
+    rows_max: u64,
+    has_fields: bool,
+    /// The segment that is being written.
+    writer: Option<(SegmentEntry, SegmentWriter)>,
+    /// Those that are written.
+    new: Vec<SegmentEntry>,
+    /// Rows written, in all new segments.
     written: u32,
     gathered: Gathered,
     begun: Instant,
@@ -236,24 +117,78 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
+    fn new(
+        plan: &'a Plan,
+        versions: &'a VersionSet,
+        leaves: &'a Leaves,
+        stop: &'a AtomicBool,
+    ) -> Merge<'a> {
+        let parts = &plan.parts;
+        // Each new segment gets numbers of its own.
+        let settings = versions.tree().segment_settings(0, 0);
+        Merge {
+            parts,
+            kind: plan.kind,
+            leaves,
+            since: plan.since,
+            moved: parts.iter().map(|part| vec![GONE; part.len()]).collect(),
+            versions,
+            settings,
+            rows_max: plan.rows_max,
+            has_fields: parts.iter().any(|part| part.sealed().has_fields()),
+            writer: None,
+            new: Vec::new(),
+            written: 0,
+            gathered: Gathered::new(settings),
+            begun: Instant::now(),
+            stop,
+        }
+    }
+
     fn run(&mut self) -> Result<(), Error> {
         if self.settings.kind == SegmentKind::Flat {
             return self.run_flat();
         }
         let targets = self.targets();
         let all = self.assign(&targets)?;
-        let reading = ReadThrough::new(self.sources);
+        let reading = ReadThrough::new(self.parts);
         if targets.own > 0 {
             self.rewrite(&all[..targets.own], &reading)?;
         }
         let mut kept = targets.of.all()[targets.own..].iter();
-        for group in self.groups(&all[targets.own..]) {
+        let others: Vec<&Targeted> = all[targets.own..].iter().collect();
+        for group in self.groups(&others) {
             self.read_ahead(group, &reading)?;
             for (targeted, target) in group.iter().zip(kept.by_ref()) {
                 self.keep(target, targeted, &reading)?;
             }
         }
+        self.end_segment()
+    }
+
+    /// Ends the segment that is being written; the next row begins another.
+    fn end_segment(&mut self) -> Result<(), Error> {
+        let Some((mut entry, writer)) = self.writer.take() else { return Ok(()) };
+        let summary = writer.finish()?;
+        (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
+        self.new.push(entry);
         Ok(())
+    }
+
+    /// The segment that is being written.
+    fn writer(&mut self) -> Result<&mut SegmentWriter, Error> {
+        if self.writer.is_none() {
+            let (entry, collection) = self.versions.new_entry();
+            let (identity, first_leaf) = (entry.identity(collection), entry.first_leaf());
+            let settings = SegmentSettings { identity, first_leaf, ..self.settings };
+            let (store, name) = (&self.versions.directory().store, segment_name(entry.number));
+            let writer = match self.has_fields {
+                true => SegmentWriter::create_with_fields(store, &name, settings)?,
+                false => SegmentWriter::create(store, &name, settings)?,
+            };
+            self.writer = Some((entry, writer));
+        }
+        Ok(&mut self.writer.as_mut().expect("a writer").1)
     }
 
     /// Writes the rows of a leaf that another segment defines.
@@ -284,7 +219,7 @@ impl<'a> Merge<'a> {
             let source = group[0].0 as usize;
             let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
             let gathered = &mut self.gathered;
-            let segment = &self.sources[source].segment;
+            let segment = self.parts[source].sealed();
             let gather = &mut |at, row: IndexRow<'_>| gathered.push((source, at), row);
             match (segment.leaves(), &reading.0[source]) {
                 (Some(segment), Some(reader)) => segment.for_each_of(&rows, reader, gather)?,
@@ -296,9 +231,9 @@ impl<'a> Merge<'a> {
 
     /// Merges flat segments, which have no centroids: one source after the other.
     fn run_flat(&mut self) -> Result<(), Error> {
-        for source in 0..self.sources.len() {
-            let segment = self.leaves_of(source).expect("a flat index has no graphs");
-            for leaf in 0..segment.leaves() {
+        for (source, part) in self.parts.iter().enumerate() {
+            let segment = part.segment().expect("a flat index has no graphs");
+            for leaf in part.leaves() {
                 self.check_stop()?;
                 self.gather_leaf((source, segment), leaf, segment.uncached())?;
                 if self.gathered.rows.len() >= LEAF_ROWS_MIN {
@@ -306,7 +241,8 @@ impl<'a> Merge<'a> {
                 }
             }
         }
-        self.flush()
+        self.flush()?;
+        self.end_segment()
     }
 
     fn check_stop(&self) -> Result<(), Error> {
@@ -317,11 +253,11 @@ impl<'a> Merge<'a> {
     }
 
     fn is_kept(&self, source: usize, row: u32) -> bool {
-        self.sources[source].tombstones.is_visible(row, self.since)
+        self.parts[source].live.tombstones.is_visible(row, self.since)
     }
 
     fn leaves_of(&self, source: usize) -> Option<&'a Segment> {
-        self.sources[source].segment.leaves()
+        self.parts[source].segment()
     }
 
     fn gather_leaf(
@@ -330,8 +266,8 @@ impl<'a> Merge<'a> {
         leaf: usize,
         reader: &BlockReader,
     ) -> Result<(), Error> {
-        let Merge { sources, gathered, since, .. } = self;
-        let live = &sources[source];
+        let Merge { parts, gathered, since, .. } = self;
+        let live = &parts[source].live;
         segment.for_each_in_leaf(leaf, reader, &mut |at, row| {
             if live.tombstones.is_visible(at, *since) {
                 gathered.push((source, at), row);
@@ -355,6 +291,9 @@ impl<'a> Merge<'a> {
     ///
     /// * `of`: the leaf, if another segment defines it.
     fn write(&mut self, part: Vec<u32>, of: Option<&LeafCentroid>) -> Result<(), Error> {
+        if part.is_empty() {
+            return Ok(());
+        }
         let mut leaf = LeafRows::new(self.settings.element, self.settings.dimension);
         let rows = &self.gathered.rows;
         part.iter().for_each(|&at| leaf.push(rows.row(at as usize)));
@@ -366,12 +305,12 @@ impl<'a> Merge<'a> {
         for at in order.into_iter().map(|at| part[at as usize]) {
             leaf.push(rows.row(at as usize));
             let (source, row) = self.gathered.from[at as usize];
-            self.moved[source][row as usize] = self.written;
+            self.moved[source][self.parts[source].position(row)] = self.written;
             self.written += 1;
         }
         match of {
-            Some(of) => self.writer.run(&leaf, of)?,
-            None => self.writer.leaf(&leaf)?,
+            Some(of) => self.writer()?.run(&leaf, of)?,
+            None => self.writer()?.leaf(&leaf)?,
         }
         Ok(())
     }
@@ -384,7 +323,9 @@ impl<'a> Merge<'a> {
 
     /// Sleeps, at most 0.1 s, while the merge is ahead of [`BYTES_PER_SECOND`].
     fn pace(&self) {
-        let due = self.writer.bytes() as f64 / BYTES_PER_SECOND;
+        let written: u64 = self.new.iter().map(|entry| entry.bytes).sum();
+        let bytes = written + self.writer.as_ref().map_or(0, |(_, writer)| writer.bytes());
+        let due = bytes as f64 / BYTES_PER_SECOND;
         let ahead = due - self.begun.elapsed().as_secs_f64();
         if ahead > 0.001 {
             std::thread::sleep(Duration::from_secs_f64(ahead.min(0.1)));

@@ -3,6 +3,7 @@
 mod compactor;
 mod graph;
 mod merge;
+mod part;
 mod plan;
 
 pub(crate) use self::compactor::{Compactor, MergeBegun};

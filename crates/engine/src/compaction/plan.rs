@@ -1,23 +1,24 @@
-//! Chooses segments to merge or to drop: a pure function of their sizes.
+//! Chooses what to merge or to drop: a pure function of sizes.
 //!
 //! 1. Segments without a live row are dropped: nothing is read, nothing is written.
-//! 2. Where rows end in any order, a segment with more than half of its rows deleted is rewritten,
-//!    and four segments of one size class are merged. A class is four times as large as the one
-//!    below. So a row is written once per class: log4(collection / memory) times.
-//!    The largest segment, which defines most leaves, is merged with all others as soon as these hold as
-//!    many rows: so leaves have at most twice the rows that they had when they were made. That writes a
-//!    row twice more.
-//! 3. Of `segments: graph`, a merge writes a graph if no segment that it leaves is of a larger size class
+//! 2. Segments with leaves are merged by ranges of leaves (`ranges.rs`), so that a merge is bounded
+//!    whatever the size of the collection.
+//! 3. Flat segments and graphs are merged whole. A segment with more than half of its rows deleted is
+//!    rewritten, and four segments of one size class are merged. A class is four times as large as the
+//!    one below. So a row is written once per class: log4(collection / memory) times.
+//! 4. Of `segments: graph`, a merge writes a graph if no segment that it leaves is of a larger size class
 //!    than the merged one. So every row is in a graph in the end, and a graph is not built for rows that
 //!    the next merges move again. A merge with a graph writes a graph, whatever its size.
-//! 4. Where rows end oldest first, only neighbours in age are merged: `age.rs`.
+//! 5. Where rows end oldest first, only neighbours in age are merged: `age.rs`.
 
 mod age;
+mod ranges;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+use super::part::Part;
 use crate::settings::{DeleteOrder, SegmentIndex};
 use crate::tree::{LiveSegment, Tree};
 use vstream_segment::rows_max;
@@ -34,15 +35,37 @@ const GRAPH_ROWS_MAX: u64 = 1 << 20;
 /// Most bytes of the vectors of a graph.
 const GRAPH_BYTES_MAX: u64 = 1 << 30;
 
-/// Segments to merge or to drop.
+/// How a merge makes leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Nothing is written: no row of the parts lives.
+    Drop,
+    /// Whole segments become one, which has leaves.
+    Whole,
+    /// Whole segments become a graph.
+    Graph,
+    /// Segments with runs of leaves that others define become one of the same kind.
+    Deltas,
+    /// The first part defines the leaves of a range, and all rows of the range get new ones.
+    Range,
+}
+
+/// What to merge or to drop.
 pub(crate) struct Plan {
-    pub(super) sources: Vec<Arc<LiveSegment>>,
+    pub(super) parts: Vec<Part>,
     /// The merge leaves out rows deleted at or before this sequence.
     pub(super) since: u64,
-    /// True if no row of the sources lived then: they are dropped.
-    pub(crate) is_drop: bool,
-    /// True if the merge writes a graph.
-    pub(super) is_graph: bool,
+    pub(crate) kind: Kind,
+    /// Most rows of a segment of a range.
+    pub(super) rows_max: u64,
+}
+
+/// Which segments a plan may take.
+pub(super) struct Free<'a> {
+    /// False for the number of a segment that is being merged or cannot be read.
+    pub(super) is_free: &'a dyn Fn(u64) -> bool,
+    /// Leaves of a segment that are being merged.
+    pub(super) claimed: &'a dyn Fn(u64) -> Vec<u32>,
 }
 
 /// Row counts of a segment, for the planner.
@@ -67,31 +90,35 @@ impl Size {
 }
 
 impl Plan {
-    /// The next segments to merge or drop, if any.
+    /// What to merge or drop next, if anything.
     ///
     /// * `since`: sequence up to which tombstones are published.
-    /// * `is_free`: false for the number of a segment that is being merged or cannot be read.
-    pub(crate) fn of(tree: &Tree, since: u64, is_free: &dyn Fn(u64) -> bool) -> Option<Plan> {
+    pub(super) fn of(tree: &Tree, since: u64, free: &Free<'_>) -> Option<Plan> {
         let view = tree.view();
         // Only published tombstones count: a merge keeps the other deleted rows, so it would be
         // planned over and over.
         let dead = |live: &Arc<LiveSegment>| live.delete_bitmap(since).1;
+        let is_free = |number: u64| (free.is_free)(number) && (free.claimed)(number).is_empty();
         let is_gone =
             |live: &&Arc<LiveSegment>| live.live_rows() == 0 && dead(live) == live.segment.rows();
         let is_gone = |live: &&Arc<LiveSegment>| is_free(live.number) && is_gone(live);
-        let gone: Vec<Arc<LiveSegment>> = view.segments.iter().filter(is_gone).cloned().collect();
+        let gone: Vec<Part> =
+            view.segments.iter().filter(is_gone).cloned().map(Part::whole).collect();
+        let rows_max = tree.settings().segment_rows();
         if !gone.is_empty() {
-            return Some(Plan { sources: gone, since, is_drop: true, is_graph: false });
+            return Some(Plan { parts: gone, since, kind: Kind::Drop, rows_max });
+        }
+        if tree.settings().merges_ranges() {
+            return ranges::plan(&view, free, rows_max, since);
         }
         let size = |live: &Arc<LiveSegment>| {
             let (rows, dead) = (live.segment.rows(), live.tombstones.count());
             Size { rows, dead }
         };
         let sizes: Vec<Size> = view.segments.iter().map(size).collect();
-        let free = |at: usize| is_free(view.segments[at].number);
-        let rows_max = most_rows(tree);
+        let is_free = |at: usize| is_free(view.segments[at].number);
         let has_graphs = tree.settings().segments == SegmentIndex::Graph;
-        let chosen = choose(&sizes, &free, (tree.settings().deletes, !has_graphs), rows_max);
+        let chosen = choose(&sizes, &is_free, tree.settings().deletes, most_rows(tree));
         let is_graph = has_graphs && is_largest(&sizes, &chosen);
         let sources = chosen.into_iter().map(|at| view.segments[at].clone()).collect::<Vec<_>>();
         // A graph holds no fields. It has leaves again only where it meets rows that have some.
@@ -100,12 +127,9 @@ impl Plan {
         let is_graph = (is_graph || sources.iter().any(is_one)) && !has_fields;
         let shrinks = |live: &Arc<LiveSegment>| dead(live) * 2 >= live.segment.rows();
         let pays = sources.len() > 1 || sources.first().is_some_and(shrinks);
-        pays.then_some(Plan { sources, since, is_drop: false, is_graph })
-    }
-
-    /// Numbers of the source segments.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
-        self.sources.iter().map(|live| live.number)
+        let kind = if is_graph { Kind::Graph } else { Kind::Whole };
+        let parts = sources.into_iter().map(Part::whole).collect();
+        pays.then_some(Plan { parts, since, kind, rows_max })
     }
 }
 
@@ -129,12 +153,11 @@ fn is_largest(sizes: &[Size], chosen: &[usize]) -> bool {
 
 /// Positions of the free segments to merge; none if a merge does not pay.
 ///
-/// * `has_base`: whether the largest segment defines leaves for the others.
 /// * `rows_max`: most rows of one segment.
 fn choose(
     sizes: &[Size],
     is_free: &dyn Fn(usize) -> bool,
-    (order, has_base): (DeleteOrder, bool),
+    order: DeleteOrder,
     rows_max: u64,
 ) -> Vec<usize> {
     let positions: Vec<usize> = (0..sizes.len()).collect();
@@ -146,12 +169,10 @@ fn choose(
             positions.split(|&at| !is_free(at)).map(<[usize]>::to_vec).collect()
         }
     };
-    let base = largest(sizes).filter(|_| has_base);
     for group in groups {
-        let base = base.and_then(|base| group.iter().position(|&at| at == base));
         let sizes: Vec<Size> = group.iter().map(|&at| sizes[at]).collect();
         let chosen = match order {
-            DeleteOrder::Any => by_size(&sizes, base, rows_max),
+            DeleteOrder::Any => by_size(&sizes, rows_max),
             DeleteOrder::OldestFirst => fitting(&sizes, age::oldest_first(&sizes), rows_max),
         };
         if !chosen.is_empty() {
@@ -176,15 +197,8 @@ fn fitting(sizes: &[Size], mut chosen: Vec<usize>, rows_max: u64) -> Vec<usize> 
     chosen
 }
 
-/// Position of the segment with most live rows.
-fn largest(sizes: &[Size]) -> Option<usize> {
-    (0..sizes.len()).max_by_key(|&at| sizes[at].live_rows())
-}
-
 /// Positions of the segments to merge; none if a merge does not pay.
-///
-/// * `base`: the largest of all segments, if it is free and defines leaves for the others.
-fn by_size(sizes: &[Size], base: Option<usize>, rows_max: u64) -> Vec<usize> {
+fn by_size(sizes: &[Size], rows_max: u64) -> Vec<usize> {
     if let Some(worn) = sizes.iter().position(Size::is_worn) {
         return vec![worn];
     }
@@ -198,13 +212,7 @@ fn by_size(sizes: &[Size], base: Option<usize>, rows_max: u64) -> Vec<usize> {
             }
         }
     }
-    let Some(base) = base.filter(|&base| sizes[base].class() > 0) else { return Vec::new() };
-    let others = || (0..sizes.len()).filter(|&at| at != base);
-    let rows: u64 = others().map(|at| sizes[at].live_rows()).sum();
-    if rows < sizes[base].live_rows() || rows + sizes[base].live_rows() > rows_max {
-        return Vec::new();
-    }
-    (0..sizes.len()).collect()
+    Vec::new()
 }
 
 /// The size classes of some segments, the smallest first.

@@ -25,6 +25,9 @@ use vstream_segment::{Segment, SegmentKind, Target};
 use super::segment_entry::definer;
 use super::LiveSegment;
 
+/// Stands for the leaf of a run that a segment does not serve.
+pub(crate) const NOT_SERVED: u32 = u32::MAX;
+
 /// A leaf, by one of its runs.
 struct Leaf {
     /// Position of its first run in the list of runs.
@@ -51,7 +54,7 @@ pub(crate) struct Leaves {
     leaves: Vec<Leaf>,
     /// By leaf.
     runs: Vec<Run>,
-    /// By segment and leaf of that segment.
+    /// By segment and leaf of that segment; [`NOT_SERVED`] for runs that a segment does not serve.
     of_run: Vec<Vec<u32>>,
     /// Leaves that count as probes.
     counted: usize,
@@ -81,14 +84,13 @@ impl Leaves {
         let segments: Vec<_> = segments.iter().filter(with_leaves).cloned().collect();
         let files: Vec<&Segment> =
             segments.iter().filter_map(|live| live.segment.leaves()).collect();
-        let all = runs_by_number(&files);
-        let mut live: Vec<u64> = segments.iter().map(|live| live.number).collect();
-        live.sort_unstable();
+        let all = runs_by_number(&segments);
         let rotation = files.first().filter(|_| !all.is_empty());
         let rotation = rotation.map(|file| Rotation::new(settings.dimension, file.seed()));
         let padded = rotation.as_ref().map_or(0, Rotation::padded);
         let mut leaves = Vec::new();
-        let mut of_run: Vec<Vec<u32>> = files.iter().map(|file| vec![0; file.leaves()]).collect();
+        let mut of_run: Vec<Vec<u32>> =
+            files.iter().map(|file| vec![NOT_SERVED; file.leaves()]).collect();
         let mut centroids = Vec::new();
         let mut centroid = Vec::new();
         let (mut first_run, mut all_rows, mut defined_rows) = (0, 0.0, 0.0);
@@ -99,7 +101,8 @@ impl Leaves {
             }
             files[run.segment as usize].leaf_centroid(run.leaf as usize, &mut centroid);
             centroids.extend_from_slice(&centroid);
-            let is_defined = live.binary_search(&definer(number)).is_ok();
+            let is_definer = |run: &Run| segments[run.segment as usize].number == definer(number);
+            let is_defined = runs.iter().any(|(_, run)| is_definer(run));
             let spread = runs.iter().map(|(_, run)| spread(&files, *run));
             let (rows, sum) = spread.fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1));
             all_rows += rows;
@@ -143,9 +146,14 @@ impl Leaves {
         (centroids + own) as u64
     }
 
-    /// The leaf of each run of a segment, by leaf of that segment.
+    /// The leaf of each run of a segment, by leaf of that segment; [`NOT_SERVED`] if it does not serve it.
     pub(crate) fn of_segment(&self, segment: usize) -> &[u32] {
         &self.of_run[segment]
+    }
+
+    /// Runs of all leaves.
+    pub(crate) fn run_count(&self) -> usize {
+        self.runs.len()
     }
 
     /// The runs of a leaf.
@@ -242,14 +250,14 @@ impl Leaves {
     }
 }
 
-/// The runs of some segments with the numbers of their leaves, those of a leaf together.
-fn runs_by_number(files: &[&Segment]) -> Vec<(u64, Run)> {
+/// The runs that some segments serve with the numbers of their leaves, those of a leaf together.
+fn runs_by_number(segments: &[Arc<LiveSegment>]) -> Vec<(u64, Run)> {
     let mut all: Vec<(u64, Run)> = Vec::new();
-    for (segment, file) in (0..).zip(files) {
+    for (segment, live) in (0..).zip(segments) {
+        let Some(file) = live.segment.leaves() else { continue };
         if file.kind() == SegmentKind::Cluster {
-            let leaves = 0..file.leaves() as u32;
             let number = |leaf| file.leaf_number(leaf as usize);
-            all.extend(leaves.map(|leaf| (number(leaf), Run { segment, leaf })));
+            all.extend(live.served_leaves().map(|leaf| (number(leaf), Run { segment, leaf })));
         }
     }
     all.sort_unstable_by_key(|&(number, run)| (number, run.segment));

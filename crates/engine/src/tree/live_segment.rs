@@ -11,7 +11,7 @@ use super::graph_view::GraphView;
 use super::heat::Heat;
 use super::ids::IdTable;
 use super::sealed::SealedSegment;
-use super::SegmentEntry;
+use super::{SegmentEntry, Served};
 use crate::error::Error;
 use crate::layout::segment_name;
 use vstream_segment::row_digest;
@@ -25,16 +25,22 @@ pub(crate) struct Reading {
     pub(crate) codes: Codes,
 }
 
-/// A segment that serves rows.
+/// A segment that serves rows. When a merge takes some of its leaves, a new value serves the others, and
+/// shares everything else with this one.
+#[derive(Clone)]
 pub(crate) struct LiveSegment {
     pub(crate) number: u64,
-    pub(crate) segment: SealedSegment,
-    pub(crate) ids: IdTable,
+    pub(crate) segment: Arc<SealedSegment>,
+    pub(crate) ids: Arc<IdTable>,
     /// Tombstones with the sequences of the engine; 0 if they existed when the segment was opened.
-    pub(crate) tombstones: Tombstones,
-    pub(crate) heat: Heat,
+    pub(crate) tombstones: Arc<Tombstones>,
+    pub(crate) heat: Arc<Heat>,
     /// Number of rows that were not deleted when the segment was opened, and their digest.
     pub(crate) opened: (u64, u128),
+    /// The leaves that it serves. The rows of the others have tombstones.
+    pub(crate) served: Served,
+    /// The collection that its file was written for, if not this one.
+    pub(crate) origin: Option<u64>,
 }
 
 impl LiveSegment {
@@ -64,8 +70,24 @@ impl LiveSegment {
                 opened.1 = opened.1.wrapping_add(row_digest(id, version));
             }
         })?;
-        let (number, heat) = (entry.number, Heat::default());
-        Ok(LiveSegment { number, ids, segment, tombstones, heat, opened })
+        let (number, served) = (entry.number, entry.served.clone());
+        let (segment, ids) = (Arc::new(segment), Arc::new(ids));
+        let (tombstones, heat) = (Arc::new(tombstones), Arc::default());
+        let origin = entry.origin.as_ref().map(|origin| origin.collection);
+        Ok(LiveSegment { number, segment, ids, tombstones, heat, opened, served, origin })
+    }
+
+    /// This segment without some more of its leaves, ascending; `None` if it serves no other.
+    pub(crate) fn without(&self, leaves: &[u32]) -> Option<LiveSegment> {
+        let all = self.segment.leaves()?.leaves() as u32;
+        let served = self.served.without(all, leaves)?;
+        Some(LiveSegment { served, ..self.clone() })
+    }
+
+    /// The leaves that it serves; none of a graph.
+    pub(crate) fn served_leaves(&self) -> impl Iterator<Item = u32> + '_ {
+        let all = self.segment.leaves().map_or(0, |segment| segment.leaves() as u32);
+        (0..all).filter(|&leaf| self.served.contains(leaf))
     }
 
     /// Digest of the rows whose bit is set. Cost: a walk over the id table.
@@ -119,17 +141,21 @@ impl LiveSegment {
         self.segment.graph().map(|graph| GraphView::new(graph, &self.tombstones, pin))
     }
 
-    /// A bit per row, set if the row was deleted at or before the sequence `until`, and the number
-    /// of set bits.
+    /// A bit per row, set if the row was deleted at or before the sequence `until` or is of a leaf that
+    /// is not served, and the number of set bits.
     pub(crate) fn delete_bitmap(&self, until: u64) -> (Vec<u8>, u64) {
         let mut bits = vec![0u8; (self.segment.rows() as usize).div_ceil(8)];
-        let mut deleted = 0;
         self.tombstones.for_each(&mut |row, sequence| {
             if sequence <= until {
                 bits[row as usize / 8] |= 1 << (row % 8);
-                deleted += 1;
             }
         });
+        if let Some(segment) = self.segment.leaves() {
+            let others = self.served.others(segment.leaves() as u32).unwrap_or_default();
+            let rows = others.into_iter().flat_map(|leaves| segment.rows_of_leaves(leaves));
+            rows.for_each(|row| bits[row as usize / 8] |= 1 << (row % 8));
+        }
+        let deleted = bits.iter().map(|byte| u64::from(byte.count_ones())).sum();
         (bits, deleted)
     }
 

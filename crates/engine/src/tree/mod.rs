@@ -11,7 +11,11 @@
 //!    all tombstones up to that sequence are on rows of that view, and the query searches every
 //!    place at that sequence. So a query sees one read snapshot, each row once, wherever the rows
 //!    are.
-//! 4. A thread that writes, or that changes the list of places, holds one lock. Queries never do.
+//! 4. A merge may take some leaves of a segment. Then the same file is in the new view with the other
+//!    leaves, and the rows that were taken get tombstones with a sequence of their own, which is
+//!    published after the view. So an older view goes on reading them there, and a newer one in the
+//!    merged segment.
+//! 5. A thread that writes, or that changes the list of places, holds one lock. Queries never do.
 //!
 //! The memtable gives out the sequences; the next memtable continues where it ended.
 
@@ -40,7 +44,7 @@ use vstream_index::{Cluster, ClusterLoad, Flat, Insert, Search};
 use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::{plan as plan_moves, CodeResidency, Move, Part};
-pub(crate) use self::leaves::Leaves;
+pub(crate) use self::leaves::{Leaves, NOT_SERVED};
 pub(crate) use self::live_segment::{check_served, is_deleted, open_segment, LiveSegment, Reading};
 pub(crate) use self::pin::{Pinned, Reachable};
 pub(crate) use self::sealed::SealedSegment;
@@ -98,6 +102,7 @@ pub struct TreeStats {
 }
 
 /// The places that readers see. A view never changes: the tree swaps it as a whole.
+#[derive(Clone)]
 pub(crate) struct View {
     pub(crate) memory: Arc<dyn Search>,
     pub(crate) immutable: Option<Arc<ImmutableMemtable>>,
@@ -105,6 +110,9 @@ pub(crate) struct View {
     pub(crate) segments: Vec<Arc<LiveSegment>>,
     /// The leaves of those segments.
     pub(crate) leaves: Arc<Leaves>,
+    /// Who reads this view pins this sequence or a later one: rows that a merge has taken out of a
+    /// segment have tombstones of it, and live in another segment.
+    pub(crate) since: u64,
 }
 
 /// All places of an engine, and the lock of its writers.
@@ -131,7 +139,7 @@ impl Tree {
         let memory = make_index(settings, 0);
         let leaves = Arc::new(Leaves::of(&[], settings.index_settings()));
         let (memory_reader, segments) = (memory.reader(), Vec::new());
-        let view = View { memory: memory_reader, immutable: None, segments, leaves };
+        let view = View { memory: memory_reader, immutable: None, segments, leaves, since: 0 };
         let cache =
             settings.memory.map(|bytes| Arc::new(Cache::new((bytes / CACHE_SHARE) as usize)));
         let access = if settings.ablation.page_cache { Access::Direct } else { Access::Cached };

@@ -37,7 +37,7 @@ impl Tree {
             let memory = view.memory.snapshot(None);
             let again = self.view.load_full();
             if Arc::ptr_eq(&view, &again) {
-                let sequence = memory.sequence();
+                let sequence = memory.sequence().max(view.since);
                 let immutable = view
                     .immutable
                     .as_ref()
@@ -54,14 +54,15 @@ impl Tree {
 impl Pinned {
     /// This read snapshot without the segments that are in a far store alone.
     pub(crate) fn reachable(mut self) -> Reachable {
-        let View { memory, immutable, segments, .. } = &*self.view;
+        let View { memory, immutable, segments, since, .. } = &*self.view;
         let (near, away): (Vec<_>, Vec<_>) =
             segments.iter().cloned().partition(|live| live.segment.is_near());
         let left_out = away.iter().map(|live| live.live_rows()).sum();
         if near.len() < segments.len() {
             let (memory, immutable) = (memory.clone(), immutable.clone());
             let leaves = Arc::new(Leaves::of(&near, self.settings));
-            self.view = Arc::new(View { memory, immutable, segments: near, leaves });
+            let since = *since;
+            self.view = Arc::new(View { memory, immutable, segments: near, leaves, since });
         }
         Reachable { rows: self, left_out }
     }

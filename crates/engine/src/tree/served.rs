@@ -26,6 +26,34 @@ impl Served {
         self.0.as_deref().unwrap_or(&[])
     }
 
+    /// True if it serves the leaf.
+    pub(crate) fn contains(&self, leaf: u32) -> bool {
+        let Some(intervals) = &self.0 else { return true };
+        let next = intervals.partition_point(|interval| interval.end <= leaf);
+        intervals.get(next).is_some_and(|interval| interval.start <= leaf)
+    }
+
+    /// What is served of a segment with `leaves` of them when some, ascending, are no more. `None` if
+    /// nothing is.
+    pub(crate) fn without(&self, leaves: u32, gone: &[u32]) -> Option<Served> {
+        let mut gone = gone.iter().peekable();
+        let mut left: Vec<Range<u32>> = Vec::new();
+        for leaf in (0..leaves).filter(|&leaf| self.contains(leaf)) {
+            while gone.next_if(|&&next| next < leaf).is_some() {}
+            if gone.peek() == Some(&&leaf) {
+                continue;
+            }
+            match left.last_mut() {
+                Some(last) if last.end == leaf => last.end += 1,
+                _ => left.push(leaf..leaf + 1),
+            }
+        }
+        if left.first() == Some(&(0..leaves)) {
+            return Some(Served::default());
+        }
+        Served::only(&left)
+    }
+
     /// The leaves of a segment with `leaves` of them that it does not serve, in order. `None` if an
     /// interval ends after its last leaf.
     pub(crate) fn others(&self, leaves: u32) -> Option<Vec<Range<u32>>> {
@@ -64,6 +92,12 @@ mod tests {
                 assert!(intervals.is_empty(), "round {round}: {intervals:?}");
                 continue;
             };
+            assert!((0..leaves).all(|leaf| served.contains(leaf) == is_served[leaf as usize]));
+            let gone: Vec<u32> = (0..leaves).filter(|_| random.below(3) == 0).collect();
+            let left = served.without(leaves, &gone);
+            let serves = |leaf| left.as_ref().is_some_and(|left| left.contains(leaf));
+            let is_left = |leaf: u32| is_served[leaf as usize] && !gone.contains(&leaf);
+            assert!((0..leaves).all(|leaf| serves(leaf) == is_left(leaf)), "round {round}");
             let others = served.others(leaves).expect("within the segment");
             for leaf in 0..leaves {
                 let is_other = others.iter().any(|gap| gap.contains(&leaf));

@@ -35,6 +35,8 @@ pub(crate) struct ImmutableMemtable {
     /// Sequence of the last write in it.
     sequence: u64,
     settings: SegmentSettings,
+    /// See [`Settings::merges_ranges`](crate::settings::Settings::merges_ranges).
+    merges_ranges: bool,
 }
 
 impl ImmutableMemtable {
@@ -60,10 +62,14 @@ impl ImmutableMemtable {
         let rows = self.rows.snapshot(Some(self.sequence));
         if settings.kind == SegmentKind::Cluster && self.rows.leaves() > 0 {
             let targets = leaves.targets(&|_| false);
-            let targets = Targets::new(settings.dimension, settings.seed, targets);
+            let mut targets = Targets::new(settings.dimension, settings.seed, targets);
             let mut n = 0;
             rows.for_each_row(&mut |_| n += 1);
-            if targets.suit(n) {
+            let drawn = self.merges_ranges && !targets.all().is_empty();
+            if drawn {
+                targets = targets.drawn_for(n, identity);
+            }
+            if drawn || targets.suit(n) {
                 return Ok(write_into(store, name, settings, &*rows, &targets)?);
             }
         }
@@ -86,6 +92,8 @@ pub(super) struct Writing {
     immutable: Option<ImmutableWriter>,
     segments: Vec<Arc<LiveSegment>>,
     leaves: Arc<Leaves>,
+    /// See [`View::since`].
+    since: u64,
     /// Writes since the memtable's bytes were counted. A row with large fields counts as several.
     writes: u64,
     /// Writes after which the bytes are counted again.
@@ -137,6 +145,7 @@ impl Writing {
             immutable,
             segments,
             leaves,
+            since: 0,
             writes,
             writes_max,
             memory_bytes,
@@ -215,6 +224,7 @@ impl Writing {
             immutable: self.immutable.as_ref().map(|immutable| immutable.immutable.clone()),
             segments: self.segments.clone(),
             leaves: self.leaves.clone(),
+            since: self.since,
         }
     }
 
@@ -430,8 +440,9 @@ impl Tree {
         let fresh = make_index(&self.settings, sequence);
         let rows = std::mem::replace(&mut writing.reader, fresh.reader());
         let index = std::mem::replace(&mut writing.memory, fresh);
-        let immutable =
-            Arc::new(ImmutableMemtable { rows, sequence, settings: self.segment_settings(0, 0) });
+        let (settings, merges_ranges) =
+            (self.segment_settings(0, 0), self.settings.merges_ranges());
+        let immutable = Arc::new(ImmutableMemtable { rows, sequence, settings, merges_ranges });
         writing.immutable =
             Some(ImmutableWriter { index, deaths: Vec::new(), immutable: immutable.clone() });
         (writing.memory_bytes, writing.writes, writing.writes_max) = (0, 0, 0);
@@ -503,40 +514,77 @@ impl Tree {
         self.view.store(Arc::new(writing.view()));
     }
 
-    /// Replaces the sources of a merge by their new segment; `live` is `None` if no row of them
-    /// lives.
+    /// Replaces what a merge took by its new segments. Only who holds the manifest may call this.
     ///
-    /// * `is_source`: whether the segment with this number was merged.
-    /// * `hand_on`: called while nobody writes, to copy tombstones and heat of the sources to the
-    ///   new segment.
+    /// * `taken`: segments that it took some leaves of, and those leaves, ascending; or all leaves.
+    /// * `hand_on`: called while nobody writes, to copy tombstones and heat of the sources to the new
+    ///   segments.
     pub(crate) fn replace_segments(
         &self,
-        is_source: &dyn Fn(u64) -> bool,
-        live: Option<LiveSegment>,
-        hand_on: &dyn Fn(&LiveSegment),
+        taken: &[(u64, Option<Vec<u32>>)],
+        new: Vec<LiveSegment>,
+        hand_on: &dyn Fn(&[Arc<LiveSegment>]),
     ) -> Retired {
-        let is_source = |live: &Arc<LiveSegment>| is_source(live.number);
-        let live = live.map(Arc::new);
-        let replace = |segments: &mut Vec<Arc<LiveSegment>>| {
-            let at = segments.iter().position(is_source).expect("a source among the places");
-            segments.retain(|live| !is_source(live));
-            segments.splice(at..at, live.clone());
-        };
-        let mut expected = self.view().segments.clone();
-        replace(&mut expected);
-        let leaves = Arc::new(Leaves::of(&expected, self.settings.index_settings()));
+        let new: Vec<Arc<LiveSegment>> = new.into_iter().map(Arc::new).collect();
+        let (mut next, mut shrunk) = (Vec::new(), Vec::new());
+        let mut coming = Some(&new);
+        for live in &self.view().segments {
+            let Some((_, leaves)) = taken.iter().find(|(number, _)| *number == live.number) else {
+                next.push(live.clone());
+                continue;
+            };
+            let kept = leaves.as_ref().and_then(|leaves| Some((live.without(leaves)?, leaves)));
+            match kept {
+                Some((kept, leaves)) => {
+                    next.push(Arc::new(kept));
+                    shrunk.push((live.clone(), leaves));
+                }
+                None => next.extend(coming.take().into_iter().flatten().cloned()),
+            }
+        }
+        next.extend(coming.take().into_iter().flatten().cloned());
+        let leaves = Arc::new(Leaves::of(&next, self.settings.index_settings()));
         let mut writing = self.lock();
-        live.iter().for_each(|live| hand_on(live));
-        for source in writing.segments.iter().filter(|live| is_source(live)) {
+        hand_on(&new);
+        let stays = |number: u64| next.iter().any(|live| live.number == number);
+        for source in writing.segments.iter().filter(|live| !stays(live.number)) {
             let io = source.segment.io();
             self.retired_reads.fetch_add(io.reads, Ordering::Relaxed);
             self.retired_read_bytes.fetch_add(io.bytes, Ordering::Relaxed);
         }
-        replace(&mut writing.segments);
-        writing.set_segments(leaves, self.settings.index_settings());
-        let view = self.view.swap(Arc::new(writing.view()));
+        writing.segments = next;
+        writing.leaves = leaves;
+        let view = match shrunk.is_empty() {
+            true => self.view.swap(Arc::new(writing.view())),
+            false => self.swap_and_mark(&mut writing, &shrunk),
+        };
         drop(writing);
         Retired { view, _index: None }
+    }
+
+    /// Shows the new view, in which some segments serve fewer leaves, and adds tombstones to the rows of
+    /// the others. Nobody sees both a row there and its copy: these tombstones have a new sequence, which
+    /// who reads an older view cannot have pinned, and who reads the new one has.
+    fn swap_and_mark(
+        &self,
+        writing: &mut Writing,
+        shrunk: &[(Arc<LiveSegment>, &Vec<u32>)],
+    ) -> Arc<View> {
+        let mut view = writing.view();
+        let mut swapped = None;
+        writing.memory.sequence_foreign_delete(&mut |sequence| {
+            for (live, leaves) in shrunk {
+                let segment = live.segment.leaves().expect("a segment with leaves");
+                let rows = leaves.iter().flat_map(|&leaf| segment.rows_of_leaves(leaf..leaf + 1));
+                rows.for_each(|row| {
+                    live.tombstones.add(row, sequence);
+                });
+            }
+            view.since = sequence;
+            swapped = Some(self.view.swap(Arc::new(view.clone())));
+        });
+        writing.since = view.since;
+        swapped.expect("a sequence was given out")
     }
 
     /// Makes the writer wait up to `WAIT` while the immutable memtable is written, or, if there is

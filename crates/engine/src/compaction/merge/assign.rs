@@ -7,6 +7,7 @@ use vstream_segment::{yield_to_queries, LeafCentroid, Target, Targets};
 
 use super::rewrite::VisitVector;
 use super::{Merge, ReadThrough, CACHE_BYTES, ROWS_PER_WAY};
+use crate::compaction::plan::Kind;
 use crate::error::Error;
 use crate::tree::{definer, SealedSegment};
 
@@ -42,38 +43,54 @@ impl Targeted {
 impl Merge<'_> {
     /// The leaves that rows go to.
     pub(super) fn targets(&self) -> MergeTargets {
-        let is_source = |number| self.sources.iter().any(|live| live.number == number);
-        let others = self.leaves.targets(&is_source);
-        let with_leaves = || (0..self.sources.len()).filter(|&at| self.leaves_of(at).is_some());
-        let defined = |at: &usize| {
-            let segment = self.leaves_of(*at).expect("it has leaves");
-            let number = self.sources[*at].number;
-            let own = |&leaf: &usize| definer(segment.leaf_number(leaf)) == number;
-            (0..segment.leaves()).filter(own).collect::<Vec<usize>>()
-        };
-        let rows: u64 = self.sources.iter().map(|live| live.live_rows()).sum();
-        let base =
-            with_leaves().max_by_key(|at| (defined(at).len(), self.sources[*at].live_rows()));
-        let base = base.expect("graphs alone become a graph");
-        let segment = self.leaves_of(base).expect("it has leaves");
-        let mut own = defined(&base);
-        if own.is_empty() && others.is_empty() {
-            own = (0..segment.leaves()).collect();
+        let new = |targets| Targets::new(self.settings.dimension, self.settings.seed, targets);
+        if self.kind == Kind::Range {
+            // The leaves of the base.
+            let of: Vec<Target> = self.parts[0].leaves().map(|leaf| self.target(0, leaf)).collect();
+            return MergeTargets { own: of.len(), of: new(of) };
         }
-        let new = |others| Targets::new(self.settings.dimension, self.settings.seed, others);
+        let is_source = |number| self.parts.iter().any(|part| part.live.number == number);
+        let others = self.leaves.targets(&is_source);
+        let mut own = match self.kind {
+            Kind::Deltas => (0..self.parts.len()).flat_map(|part| self.defined(part)).collect(),
+            _ => self.defined_by_most(),
+        };
         let others = new(others);
+        if own.is_empty() && others.all().is_empty() {
+            let rows = |part: &usize| self.parts[*part].live.live_rows();
+            let with_leaves = (0..self.parts.len()).filter(|&at| self.leaves_of(at).is_some());
+            let most = with_leaves.max_by_key(rows).expect("graphs alone become a graph");
+            own = self.parts[most].leaves().map(|leaf| (most, leaf)).collect();
+        }
         // Where the others suit, leaves that a small source defined for itself are given up.
-        if others.suit(rows as usize) && own.len() < others.all().len() {
+        let rows: u64 = self.parts.iter().map(|part| part.live.live_rows()).sum();
+        let gives_up = self.kind != Kind::Deltas && own.len() < others.all().len();
+        if gives_up && others.suit(rows as usize) {
             own.clear();
         }
-        let target = |&leaf: &usize| Target {
-            leaf: segment.leaf_definition(leaf),
-            reach: segment.leaf_reach(leaf),
-            rows: u64::from(segment.leaf_rows(leaf)),
-        };
-        let mut of: Vec<Target> = own.iter().map(target).collect();
+        let mut of: Vec<Target> = own.iter().map(|&(part, leaf)| self.target(part, leaf)).collect();
         of.extend_from_slice(others.all());
-        MergeTargets { of: new(of), own: own.len() }
+        MergeTargets { own: own.len(), of: new(of) }
+    }
+
+    /// The leaves that a part defines, each with the part.
+    fn defined(&self, part: usize) -> Vec<(usize, usize)> {
+        let Some(segment) = self.leaves_of(part) else { return Vec::new() };
+        let number = self.parts[part].live.number;
+        let own = |&leaf: &usize| definer(segment.leaf_number(leaf)) == number;
+        self.parts[part].leaves().filter(own).map(|leaf| (part, leaf)).collect()
+    }
+
+    /// The leaves of the part that defines most.
+    fn defined_by_most(&self) -> Vec<(usize, usize)> {
+        let defined = (0..self.parts.len()).map(|part| self.defined(part));
+        let most =
+            defined.zip(self.parts).max_by_key(|(own, part)| (own.len(), part.live.live_rows()));
+        most.map_or(Vec::new(), |(own, _)| own)
+    }
+
+    fn target(&self, part: usize, leaf: usize) -> Target {
+        self.leaves_of(part).expect("a part with leaves").target(leaf)
     }
 
     /// The runs of the sources that go to each target as they are, and the other rows that go there,
@@ -100,10 +117,10 @@ impl Merge<'_> {
         };
         let every: Vec<u32> = (0..of.all().len() as u32).collect();
         let mut centroid = Vec::new();
-        for (source, live) in self.sources.iter().enumerate() {
-            match &live.segment {
+        for (source, part) in self.parts.iter().enumerate() {
+            match part.sealed() {
                 SealedSegment::Leaves(segment) => {
-                    for leaf in 0..segment.leaves() {
+                    for leaf in part.leaves() {
                         self.check_stop()?;
                         if let Some(&target) = by_number.get(&segment.leaf_number(leaf)) {
                             all[target].runs.push((source, leaf));
@@ -133,9 +150,9 @@ impl Merge<'_> {
     }
 
     /// Targets in groups whose runs fit the cache together, some times over.
-    pub(super) fn groups<'t>(&self, all: &'t [Targeted]) -> Vec<&'t [Targeted]> {
+    pub(super) fn groups<'t, 'a>(&self, all: &'t [&'a Targeted]) -> Vec<&'t [&'a Targeted]> {
         let row_bytes = self.settings.dimension * self.settings.element.bytes() + 24;
-        let bytes = |target: &Targeted| {
+        let bytes = |target: &&Targeted| {
             let rows = |&(source, leaf): &(usize, usize)| {
                 self.leaves_of(source).map_or(0, |segment| segment.leaf_rows(leaf) as usize)
             };
@@ -159,7 +176,7 @@ impl Merge<'_> {
     /// in every source, so these are a few long reads, not many short ones.
     pub(super) fn read_ahead(
         &self,
-        group: &[Targeted],
+        group: &[&Targeted],
         reading: &ReadThrough,
     ) -> Result<(), Error> {
         let mut runs: Vec<(usize, usize)> =
@@ -190,7 +207,7 @@ impl Merge<'_> {
         for group in target.rows.chunk_by(|a, b| a.0 == b.0) {
             let source = group[0].0 as usize;
             let rows: Vec<u32> = group.iter().map(|&(_, row)| row).collect();
-            let segment = &self.sources[source].segment;
+            let segment = self.parts[source].sealed();
             let visit = &mut |row: u32, stored: vstream_index::IndexRow<'_>| {
                 visit((source, row), stored.key, stored.vector);
             };

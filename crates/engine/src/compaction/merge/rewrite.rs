@@ -16,6 +16,7 @@ use vstream_index::{IndexRow, VectorRef};
 use vstream_segment::{divide, yield_to_queries, LeafRows, Points};
 
 use super::{Merge, ReadThrough, Targeted, GONE, LEAF_ROWS_MIN, ROWS_PER_WAY};
+use crate::compaction::plan::Kind;
 use crate::error::Error;
 
 /// A row is compared with so many points around its old leaf.
@@ -36,32 +37,77 @@ impl ByPoint {
 }
 
 impl Merge<'_> {
-    /// Writes the rows of the targets that a source defined as new leaves.
+    /// Writes the rows of the targets that a source defined as new leaves. The leaves of a range that is
+    /// too large go to several segments.
     pub(super) fn rewrite(&mut self, own: &[Targeted], reading: &ReadThrough) -> Result<(), Error> {
-        let (points, by_target) = self.points(own, reading)?;
-        self.assign_to(&points, own, &by_target, reading)?;
+        let every: Vec<&Targeted> = own.iter().collect();
+        let (points, by_target) = self.points(&every, reading)?;
+        self.assign_to(&points, &every, &by_target, reading)?;
         let by_point = self.by_point(points.len());
-        let mut next = 0;
-        for group in self.groups(own) {
-            // Most rows of these points are in those runs.
-            self.read_ahead(group, reading)?;
-            let from = next;
-            next += group.len();
-            for point in by_target[from].start..by_target[next - 1].end {
-                self.check_stop()?;
-                self.gather_rows(by_point.rows(point as usize), reading)?;
-                if self.gathered.rows.len() >= LEAF_ROWS_MIN {
-                    self.flush()?;
+        let segments = self.divide_range(&points, &by_point);
+        let last = segments.iter().max().copied().unwrap_or(0);
+        for segment in 0..=last {
+            let is_here = |&point: &u32| segments[point as usize] == segment;
+            let points = |at: usize| by_target[at].clone().filter(is_here);
+            let (targets, points): (Vec<&Targeted>, Vec<Vec<u32>>) = (0..own.len())
+                .map(|at| (&own[at], points(at).collect::<Vec<u32>>()))
+                .filter(|(_, points)| !points.is_empty())
+                .unzip();
+            let mut next = points.iter();
+            for group in self.groups(&targets) {
+                // Most rows of these points are in those runs.
+                self.read_ahead(group, reading)?;
+                for &point in next.by_ref().take(group.len()).flatten() {
+                    self.check_stop()?;
+                    self.gather_rows(by_point.rows(point as usize), reading)?;
+                    if self.gathered.rows.len() >= self.leaf_rows_min() {
+                        self.flush()?;
+                    }
                 }
             }
+            self.flush()?;
+            if segment < last {
+                self.end_segment()?;
+            }
         }
-        self.flush()
+        Ok(())
+    }
+
+    /// The number of the segment that each point goes to, from 0 on: several if a range has more rows
+    /// than a segment should have.
+    fn divide_range(&self, points: &Points, by_point: &ByPoint) -> Vec<u32> {
+        let mut segments = vec![0; points.len()];
+        if self.kind != Kind::Range {
+            return segments;
+        }
+        let weights: Vec<u32> =
+            (0..points.len()).map(|point| by_point.rows(point).len() as u32).collect();
+        let (mut parts, mut next) = (vec![(0..points.len() as u32).collect::<Vec<u32>>()], 0);
+        while let Some(part) = parts.pop() {
+            let rows: u64 = part.iter().map(|&at| u64::from(weights[at as usize])).sum();
+            if rows > self.rows_max && part.len() > 1 {
+                let (first, second) = points.halves(&part, &weights, self.settings.seed ^ rows);
+                parts.extend([second, first]);
+                continue;
+            }
+            part.iter().for_each(|&at| segments[at as usize] = next);
+            next += 1;
+        }
+        segments
+    }
+
+    /// Parts with fewer rows do not become leaves. Deltas have few rows of a leaf.
+    fn leaf_rows_min(&self) -> usize {
+        match self.kind {
+            Kind::Deltas => LEAF_ROWS_MIN / 3,
+            _ => LEAF_ROWS_MIN,
+        }
     }
 
     /// The means of parts of each target, and which points are of which target.
     fn points(
         &self,
-        own: &[Targeted],
+        own: &[&Targeted],
         reading: &ReadThrough,
     ) -> Result<(Points, Vec<Range<u32>>), Error> {
         let dimension = self.settings.dimension;
@@ -80,7 +126,7 @@ impl Merge<'_> {
             let all = (0..rows.len() as u32).collect();
             for part in divide(&rows, all, self.settings.seed ^ at as u64) {
                 // A few rows join the leaves around them.
-                if part.is_empty() || part.len() < LEAF_ROWS_MIN && !points.is_empty() {
+                if part.is_empty() || part.len() < self.leaf_rows_min() && !points.is_empty() {
                     continue;
                 }
                 mean.fill(0.0);
@@ -101,11 +147,11 @@ impl Merge<'_> {
     fn assign_to(
         &mut self,
         points: &Points,
-        own: &[Targeted],
+        own: &[&Targeted],
         by_target: &[Range<u32>],
         reading: &ReadThrough,
     ) -> Result<(), Error> {
-        let mut moved = std::mem::take(&mut self.moved);
+        let (mut moved, parts) = (std::mem::take(&mut self.moved), self.parts);
         let (mut vector, mut rotated) = (vec![0.0; self.settings.dimension], Vec::new());
         let mut middle = Vec::new();
         self.for_each_target(own, reading, &mut |at, target| {
@@ -123,7 +169,7 @@ impl Merge<'_> {
                 }
                 stored.read(&mut vector);
                 let (point, _) = points.nearest(&vector, &near, &mut rotated);
-                moved[source][row as usize] = point;
+                moved[source][parts[source].position(row)] = point;
             })
         })?;
         self.moved = moved;
@@ -133,14 +179,14 @@ impl Merge<'_> {
     /// Calls `visit` with each target and its position, once its runs are in the cache.
     fn for_each_target(
         &self,
-        own: &[Targeted],
+        own: &[&Targeted],
         reading: &ReadThrough,
         visit: &mut dyn FnMut(usize, &Targeted) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut at = 0;
         for group in self.groups(own) {
             self.read_ahead(group, reading)?;
-            for target in group {
+            for &target in group {
                 self.check_stop()?;
                 visit(at, target)?;
                 at += 1;
@@ -159,13 +205,14 @@ impl Merge<'_> {
         }
         let mut next = starts.clone();
         let mut rows = vec![(0, 0); starts[points] as usize];
-        for (moved, source) in self.moved.iter().zip(0..) {
-            for (&point, row) in moved.iter().zip(0..) {
+        for ((part, moved), source) in self.parts.iter().zip(&self.moved).zip(0..) {
+            part.for_each_row(&mut |row, position| {
+                let point = moved[position];
                 if point != GONE {
                     rows[next[point as usize] as usize] = (source, row);
                     next[point as usize] += 1;
                 }
-            }
+            });
         }
         ByPoint { starts, rows }
     }

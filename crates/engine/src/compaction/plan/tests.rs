@@ -4,7 +4,7 @@ use crate::settings::DeleteOrder;
 use vstream_vector::SplitMix;
 
 fn by_size(sizes: &[Size]) -> Vec<usize> {
-    choose(sizes, &|_| true, (DeleteOrder::Any, true), u64::MAX)
+    choose(sizes, &|_| true, DeleteOrder::Any, u64::MAX)
 }
 
 fn live(rows: u64) -> Size {
@@ -24,20 +24,6 @@ fn four_of_a_class_are_merged_the_smallest_first() {
 }
 
 #[test]
-fn the_largest_is_merged_when_the_others_hold_as_much() {
-    let sizes = |rows: &[u64]| rows.iter().map(|&rows| live(rows)).collect::<Vec<_>>();
-    assert!(by_size(&sizes(&[120_000, 30_000, 29_000, 60_000])).is_empty());
-    assert_eq!(by_size(&sizes(&[120_000, 30_000, 31_000, 60_000])), [0, 1, 2, 3]);
-    // Where it is busy, or is a graph, the others wait for more of their class.
-    let two = sizes(&[900_000, 60_000, 60_000]);
-    let chosen = |has_base| choose(&two, &|at| at > 0, (DeleteOrder::Any, has_base), u64::MAX);
-    assert!(chosen(true).is_empty() && chosen(false).is_empty());
-    let even = sizes(&[60_000, 60_000]);
-    let chosen = |has_base| choose(&even, &|_| true, (DeleteOrder::Any, has_base), u64::MAX);
-    assert_eq!((chosen(true), chosen(false)), (vec![0, 1], vec![]));
-}
-
-#[test]
 fn a_segment_of_the_dead_goes_first() {
     let worn = Size { rows: 1_000, dead: 501 };
     assert_eq!(by_size(&[live(1), live(1), live(1), live(1), worn]), [4]);
@@ -46,7 +32,7 @@ fn a_segment_of_the_dead_goes_first() {
 
 #[test]
 fn what_does_not_fit_one_segment_is_not_merged() {
-    let chosen = |sizes: &[Size], order| choose(sizes, &|_| true, (order, true), 1 << 31);
+    let chosen = |sizes: &[Size], order| choose(sizes, &|_| true, order, 1 << 31);
     let large = [live(900 << 20); 6];
     assert_eq!(chosen(&large, DeleteOrder::Any), [0, 1]);
     assert!(chosen(&[live(1_100 << 20); 6], DeleteOrder::Any).is_empty());
@@ -63,12 +49,11 @@ fn what_does_not_fit_one_segment_is_not_merged() {
 fn segments_that_are_not_free_stay_and_the_others_go_on() {
     let sizes = [live(500); 9];
     let free = |at: usize| at != 1;
-    assert_eq!(choose(&sizes, &free, (DeleteOrder::Any, true), 1 << 31), [0, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(choose(&sizes, &free, DeleteOrder::Any, 1 << 31), [0, 2, 3, 4, 5, 6, 7, 8]);
     let worn = [live(500), Size { rows: 500, dead: 499 }];
-    assert!(choose(&worn, &free, (DeleteOrder::Any, true), 1 << 31).is_empty());
+    assert!(choose(&worn, &free, DeleteOrder::Any, 1 << 31).is_empty());
     // Neighbours in age that another keeps apart are not merged with each other.
-    let found =
-        choose(&[live(500); 40], &|at| at % 6 != 5, (DeleteOrder::OldestFirst, true), 1 << 31);
+    let found = choose(&[live(500); 40], &|at| at % 6 != 5, DeleteOrder::OldestFirst, 1 << 31);
     assert!(found.windows(2).all(|pair| pair[1] == pair[0] + 1) && !found.contains(&5));
 }
 

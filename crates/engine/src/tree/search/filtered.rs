@@ -19,7 +19,7 @@ use vstream_vector::TopK;
 
 use super::TreeScratch;
 use crate::error::Error;
-use crate::tree::{Leaves, Pinned, Tree};
+use crate::tree::{Leaves, Pinned, Tree, NOT_SERVED};
 
 /// Least share of the rows that match, by class but the last.
 const SHARES: [f64; 3] = [0.2, 0.04, 0.008];
@@ -144,7 +144,18 @@ impl<'a> SharedCosts<'a> {
         }
     }
 
+    /// The estimated cost of a leaf; beyond all others for one that its segment does not serve.
+    fn estimated(&self, leaf: u32) -> f32 {
+        match leaf {
+            NOT_SERVED => f32::INFINITY,
+            leaf => self.estimates[leaf as usize],
+        }
+    }
+
     fn exact(&mut self, query: &RotatedQuery, leaf: u32) -> (f32, f32) {
+        if leaf == NOT_SERVED {
+            return (f32::INFINITY, 0.0);
+        }
         let known = &mut self.exact[leaf as usize];
         if known.0.is_nan() {
             *known = self.leaves.exact(query, leaf, &mut self.centroid);
@@ -211,7 +222,7 @@ impl FilteredPlace for InSegment<'_> {
         let query = queries.get(state.query);
         shared.estimate(query);
         let own = shared.leaves.of_segment(self.at);
-        let own = own.iter().map(|&leaf| shared.estimates[leaf as usize]);
+        let own = own.iter().map(|&leaf| shared.estimated(leaf));
         place.estimate_by(own.clone(), query.norm(), &mut state.stage);
         costs.extend(own);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use vstream_attribute::Filter;
 use vstream_index::stages::{
-    Candidate, ExactSearch, Found, PlaceState, Refine, RotatedQueries, StagedSearch, Wanted,
+    Candidate, Found, PlaceState, Refine, RotatedQueries, StagedSearch, Wanted,
 };
 use vstream_index::Probe;
 use vstream_segment::SegmentView;
@@ -22,7 +22,7 @@ impl Pinned {
     /// Leaves of places in memory, and runs of segments.
     pub(super) fn leaves(&self) -> usize {
         let memory: usize = self.memory_places().map(|place| place.leaves()).sum();
-        memory + self.segments().map(|place| place.leaves()).sum::<usize>()
+        memory + self.view.leaves.run_count()
     }
 
     /// Offers every visible row that is in no leaf; returns their number.
