@@ -9,6 +9,7 @@ mod failing;
 mod graphs;
 mod hot;
 mod model;
+mod ranges;
 mod read_snapshot;
 mod recall;
 mod remote;

@@ -211,16 +211,21 @@ fn answers_are_the_same_wherever_segments_are_and_the_limit_is_kept() {
     }
     // Merges read segments there, and leave nothing there that nobody names.
     engine.place_segments().expect("placed");
-    for id in 0..ROWS / 2 {
-        put(&mut engine, &mut model, id, (1 << 40) + id);
+    let merges = |engine: &Engine| engine.stats().journal.expect("a journal").compactions;
+    let (before, merged) = (engine.stats().tree, merges(&engine));
+    let mut reads = (before.reads, before.read_bytes);
+    for round in 1..4 {
+        for id in 0..ROWS / 2 {
+            put(&mut engine, &mut model, id, (round << 40) + id);
+        }
+        engine.checkpoint().expect("a checkpoint");
+        engine.compact().expect("merged");
+        let after = engine.stats().tree;
+        let more = after.reads >= reads.0 && after.read_bytes >= reads.1;
+        assert!(more, "reads of segments that are gone still count: {reads:?} {after:?}");
+        reads = (after.reads, after.read_bytes);
     }
-    engine.checkpoint().expect("a checkpoint");
-    let before = engine.stats().tree;
-    engine.compact().expect("merged");
-    let after = engine.stats().tree;
-    assert!(after.segments < before.segments, "{after:?} {before:?}");
-    let grew = after.reads > before.reads && after.read_bytes > before.read_bytes;
-    assert!(grew, "reads of segments that are gone still count: {before:?} {after:?}");
+    assert!(merges(&engine) > merged && reads.0 > before.reads, "{before:?} {reads:?}");
     engine.place_segments().expect("placed");
     engine.place_segments().expect("settled");
     check(&engine, &model, 99);

@@ -1,0 +1,194 @@
+//! Merges by ranges of leaves: many small bases, and deltas that are used up leaf by leaf.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use vstream_engine::{
+    inspect_collection, verify, Effort, Element, Engine, Journaling, Metric, Settings,
+};
+use vstream_vector::SplitMix;
+
+use super::{journaling, put, rows, Model};
+use crate::{ask, row};
+
+const DIMENSION: usize = 64;
+
+/// Rows of many clusters whose centres move with the row number.
+fn drifting(id: u64, random: &mut SplitMix) -> Vec<f32> {
+    let centre = random.below(400) as u64;
+    let (mut at, mut towards) = (SplitMix(centre), SplitMix(centre ^ 0xdead));
+    let moved = id as f32 / 60_000.0;
+    let number = |_| at.normal() + moved * towards.normal() + 0.7 * random.normal();
+    (0..DIMENSION).map(number).collect()
+}
+
+fn settings(metric: Metric, segment_bytes: u64) -> Settings {
+    Settings {
+        memory: Some(1 << 20),
+        recall_guard: false,
+        segment_bytes,
+        ..Settings::new(DIMENSION, metric, Element::F32)
+    }
+}
+
+/// Upserts, updates and deletes of a model, so many.
+struct Stream {
+    random: SplitMix,
+    model: Model,
+    next: u64,
+}
+
+impl Stream {
+    fn new(seed: u64) -> Stream {
+        Stream { random: SplitMix(seed), model: Model::new(), next: 0 }
+    }
+
+    fn step(&mut self, engine: &mut Engine, version: u64) {
+        let known = self.next.max(1) as usize;
+        let id = match self.random.below(10) {
+            0 | 1 => self.random.below(known) as u64,
+            2 => {
+                let id = self.random.below(known) as u64;
+                if self.model.remove(&id).is_some() {
+                    engine.delete(id, version).expect("a delete");
+                }
+                return;
+            }
+            _ => {
+                self.next += 1;
+                self.next - 1
+            }
+        };
+        let vector = drifting(id, &mut self.random);
+        put(engine, id, version, &vector);
+        self.model.insert(id, (version, vector));
+    }
+}
+
+/// Leaves that some segment does not serve any more.
+fn is_served_in_part(dir: &std::path::Path) -> bool {
+    let summary = inspect_collection(dir).expect("a manifest").expect("a collection");
+    summary.segments.iter().any(|segment| !segment.served.is_empty())
+}
+
+#[test]
+fn ranges_are_merged_beside_readers_and_no_row_is_lost_or_doubled() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let kept = Journaling { log_bytes_max: 8 << 20, ..journaling(true) };
+    let builder = || Engine::builder().dir(dir.path());
+    let mut engine =
+        builder().journaling(kept).create(settings(Metric::L2, 1 << 20)).expect("an engine");
+    let mut stream = Stream::new(5);
+    let (stop, looks) = (AtomicBool::new(false), AtomicU64::new(0));
+    let mut was_served_in_part = false;
+    std::thread::scope(|scope| {
+        for reader in 0..2u64 {
+            let (asking, stop, looks) = (engine.reader(), &stop, &looks);
+            scope.spawn(move || {
+                let mut random = SplitMix(reader);
+                while !stop.load(Ordering::Relaxed) {
+                    let query = drifting(0, &mut random);
+                    for effort in [Effort::Exact, Effort::probes(8), Effort::probes(100_000)] {
+                        let found = ask(&asking, &query, 40, effort);
+                        let ids: HashSet<u64> = found.iter().map(|row| row.id).collect();
+                        assert_eq!(ids.len(), found.len(), "a row is there twice");
+                    }
+                    looks.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let mut held = None;
+        for version in 1..50_000 {
+            stream.step(&mut engine, version);
+            if version % 500 == 0 {
+                engine.commit().expect("a commit");
+                was_served_in_part |= is_served_in_part(dir.path());
+            }
+            if version % 5_000 == 2_500 {
+                held = Some((engine.pin(), stream.model.clone()));
+            }
+            if version % 5_000 == 0 {
+                let (pinned, then) = held.take().expect("a moment");
+                let mut seen = Model::new();
+                let walked = pinned.for_each_row(&mut |row| {
+                    let twice = seen.insert(row.id, (row.version, row.vector.to_vec()));
+                    assert!(twice.is_none(), "row {} was there twice", row.id);
+                });
+                walked.expect("rows that can be read");
+                assert!(seen == then, "version {version}: a held moment shows what lived then");
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(looks.load(Ordering::Relaxed) > 0 && was_served_in_part);
+    assert!(rows(&engine) == stream.model, "rows of the engine and of the model");
+    let tree = engine.stats().tree;
+    assert!((6..40).contains(&tree.segments), "{tree:?}");
+    assert!(tree.segment_dead < tree.segment_rows, "{tree:?}");
+    engine.close().expect("closed");
+    verify(dir.path()).expect("a sound collection");
+    let mut again = builder()
+        .adjust(&mut |settings, _| settings.segment_bytes = 1 << 20)
+        .open()
+        .expect("it opens again");
+    assert!(rows(&again) == stream.model, "rows after a restart");
+    for version in 50_000..60_000 {
+        stream.step(&mut again, version);
+    }
+    again.compact().expect("merged");
+    assert!(rows(&again) == stream.model, "rows after more writes");
+}
+
+/// Queries find as much among some ranges of 50 to 100 leaves and their deltas as in one segment that was
+/// written at once.
+#[test]
+fn many_ranges_answer_as_well_as_one_segment() {
+    const ROWS: u64 = 60_000;
+    for metric in [Metric::L2, Metric::Cosine] {
+        let make = |memory: u64, segment_bytes: u64| {
+            let dir = tempfile::tempdir().expect("a directory");
+            let made = Settings { memory: Some(memory), ..settings(metric, segment_bytes) };
+            let mut engine = Engine::builder()
+                .dir(dir.path())
+                .journaling(Journaling { log_bytes_max: 1 << 30, ..journaling(false) })
+                .create(made)
+                .expect("an engine");
+            let mut random = SplitMix(3);
+            for id in 0..ROWS {
+                let vector = drifting(id, &mut random);
+                engine.upsert(&row(id, &vector)).expect("a good row");
+                if memory < 100 << 20 && id % 2_400 == 2_399 {
+                    engine.checkpoint().expect("a segment");
+                }
+            }
+            engine.checkpoint().expect("a segment");
+            (engine, dir)
+        };
+        let (many, _many_dir) = make(64 << 20, 6 << 20);
+        let (one, _one_dir) = make(256 << 20, u64::MAX);
+        let mut random = SplitMix(99);
+        let mut query = || drifting(random.below(ROWS as usize) as u64, &mut random);
+        let queries: Vec<Vec<f32>> = (0..200).map(|_| query()).collect();
+        let truths: Vec<HashSet<u64>> = queries
+            .iter()
+            .map(|query| ask(&one.reader(), query, 10, Effort::Exact))
+            .map(|truth| truth.iter().map(|row| row.id).collect())
+            .collect();
+        let recall = |engine: &Engine, effort: Effort| {
+            let found = queries.iter().zip(&truths).map(|(query, truth)| {
+                let answer = ask(&engine.reader(), query, 10, effort);
+                answer.iter().filter(|row| truth.contains(&row.id)).count()
+            });
+            found.sum::<usize>() as f64 / (10 * queries.len()) as f64
+        };
+        let segments = (many.stats().tree.segments, one.stats().tree.segments);
+        assert!(segments.0 >= 6 && segments.1 == 1, "{segments:?}");
+        let leaves = (many.stats().index.leaves, one.stats().index.leaves);
+        for probes in [16, 32] {
+            let effort = Effort::Chosen { probes, refine: Some(400) };
+            let (among, alone) = (recall(&many, effort), recall(&one, effort));
+            println!("{metric:?} {probes} of {leaves:?} in {segments:?}: {among} {alone}");
+            assert!(among >= alone - 0.01, "{metric:?}, {probes} probes: {among}, in one {alone}");
+        }
+    }
+}
