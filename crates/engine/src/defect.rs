@@ -32,6 +32,8 @@ pub enum Defect {
     MarksNotPersisted,
     /// A merged segment is published without the tombstones that its sources got meanwhile.
     MergeForgetsMarks,
+    /// Rows that a merge takes out of a segment live on there too.
+    TakenRowsStay,
     /// Rows that die while they are flushed live again in their segment.
     FrozenDeathsForgotten,
     /// A group is acknowledged when it is handed to the log, which keeps it until the next one.
@@ -65,7 +67,7 @@ pub enum Defect {
 #[cfg(feature = "defects")]
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 25] = [
+    pub const ALL: [Defect; 26] = [
         Defect::SyncSkipped,
         Defect::SyncFailureIgnored,
         Defect::ChecksumIgnored,
@@ -80,6 +82,7 @@ impl Defect {
         Defect::WatermarkIgnored,
         Defect::MarksNotPersisted,
         Defect::MergeForgetsMarks,
+        Defect::TakenRowsStay,
         Defect::FrozenDeathsForgotten,
         Defect::GroupKeptBack,
         Defect::UpdatesNotLogged,

@@ -39,9 +39,8 @@ use crate::tree::Tree;
 use crate::version::{AdoptedSegment, Directory, Manifest, VersionSet};
 use crate::wal::{Group, Log, LogWriter, State, Ticket, HEADER};
 
-/// Merges at a time, and the number of segments above which a second merge begins.
+/// Merges at a time, if much waits to be merged.
 const COMPACTIONS_MAX: usize = 2;
-const SEGMENTS_MANY: usize = 32;
 
 /// A group goes to the log when its records take this many bytes.
 const GROUP_BYTES: usize = 1 << 20;
@@ -271,11 +270,8 @@ impl Journal {
         }
         let count = self.checkpoints.count();
         // A second thread merges small segments while a large merge runs.
-        let most = if self.checkpoints.versions().segments() > SEGMENTS_MANY {
-            COMPACTIONS_MAX
-        } else {
-            1
-        };
+        let is_much = self.checkpoints.versions().tree().pile() > 1.0;
+        let most = if is_much { COMPACTIONS_MAX } else { 1 };
         if self.compactions.len() >= most || !(self.compact_again || self.looked != count) {
             return;
         }

@@ -205,7 +205,7 @@ const SEGMENT_BYTES: u64 = 64 << 20;
 /// Bounds of the rows of such a segment: enough for some leaves, and few enough to be merged in a
 /// second or two.
 const SEGMENT_ROWS_MIN: u64 = 256;
-const SEGMENT_ROWS_MAX: u64 = 1 << 18;
+const SEGMENT_ROWS_MAX: u64 = 1 << 17;
 /// Least bytes of a memory limit.
 const MEMORY_MIN: u64 = 64 << 10;
 

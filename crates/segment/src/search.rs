@@ -31,6 +31,7 @@ use crate::rank::Ranked;
 use crate::read::{LeafLayout, Segment, BLOCKS_AHEAD};
 use crate::rows::Numbers;
 use crate::select::{Selected, WantedColumnBlocks};
+use crate::take::takes_rows_alone;
 use crate::tombstones::Tombstones;
 
 /// Leaves whose codes are read together.
@@ -338,8 +339,10 @@ impl StagedSearch for SegmentView<'_> {
             let rows = group[0].0.rows as usize;
             let block = RowBlock::decode(bytes, rows).map_err(|what| corrupt(&what))?;
             let (codec, _) = describe(block.vectors).map_err(|what| corrupt(&what))?;
-            // A block without random access is decoded once, for all its rows.
-            let parts = if codec.is_random_access() { group.chunks(1) } else { group.chunks(rows) };
+            let span = group[group.len() - 1].0.lane - group[0].0.lane + 1;
+            let is_one_by_one =
+                takes_rows_alone(codec.is_random_access(), span as usize, group.len());
+            let parts = group.chunks(if is_one_by_one { 1 } else { rows });
             for part in parts {
                 let first = part[0].0.lane as usize;
                 let range = first..part[part.len() - 1].0.lane as usize + 1;

@@ -126,15 +126,11 @@ impl Segment {
             let corrupt = |what: &dyn std::fmt::Display| self.corrupt(address.offset, what);
             let block = RowBlock::decode(&bytes, n as usize).map_err(|what| corrupt(&what))?;
             let (codec, _) = describe(block.vectors).map_err(|what| corrupt(&what))?;
-            // A block without random access is decoded once, for all its rows.
-            let (parts, is_whole) = match codec.is_random_access() {
-                true => (group.chunks(1), false),
-                false => (group.chunks(n as usize), true),
-            };
-            for part in parts {
+            let span = (group[group.len() - 1].1 - group[0].1 + 1) as usize;
+            let is_one_by_one = takes_rows_alone(codec.is_random_access(), span, group.len());
+            for part in group.chunks(if is_one_by_one { 1 } else { n as usize }) {
                 let (first, last) = (part[0].1, part[part.len() - 1].1);
-                let from = if is_whole { 0 } else { (first - first_row) as usize };
-                let to = if is_whole { n as usize } else { from + 1 };
+                let (from, to) = ((first - first_row) as usize, (last - first_row) as usize + 1);
                 numbers
                     .decode(block.vectors, from..to, self.shape(), &mut decoder)
                     .map_err(|what| corrupt(&what))?;
@@ -148,4 +144,12 @@ impl Segment {
         }
         Ok(())
     }
+}
+
+/// True if each of some rows of a block is decoded alone: rows of a block that has no random access come
+/// together, and so do rows that are near each other, because every decoding reads the block's head.
+///
+/// * `span`: rows from the first to the last of them.
+pub(crate) fn takes_rows_alone(has_random_access: bool, span: usize, rows: usize) -> bool {
+    has_random_access && span > 3 * rows
 }

@@ -16,6 +16,8 @@ const LEAF_ROWS_MAX: usize = 64;
 const LEAF_ROWS_MIN: usize = 16;
 /// The least that is accepted: a few hundred rows, then a segment is written.
 const MEMORY_BYTES: u64 = 64 << 10;
+/// Of a range.
+const SEGMENT_BYTES: u64 = 64 << 10;
 /// Longer than any run: no delete is forgotten because of the time.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
@@ -30,6 +32,8 @@ pub struct Shape {
     pub has_segments: bool,
     /// Merges write graphs.
     pub has_graphs: bool,
+    /// Merges take ranges of leaves, not whole segments.
+    pub merges_ranges: bool,
     /// Rows have text ids, attributes and payloads.
     pub has_fields: bool,
     /// Deletes are remembered: an upsert that is older than the delete of its id changes nothing.
@@ -51,7 +55,8 @@ impl Shape {
         let (has_segments, has_fields) = (seed % 4 != 3, seed / 4 % 2 == 1);
         let remembers = has_fields && matches!(seed % 4, 0 | 3);
         let has_graphs = matches!(seed % 8, 0 | 2);
-        Shape { metric, element, has_segments, has_graphs, has_fields, remembers }
+        let merges_ranges = has_segments && !has_graphs && seed % 8 >= 4;
+        Shape { metric, element, has_segments, has_graphs, merges_ranges, has_fields, remembers }
     }
 
     /// Ids of a collection of this shape: its rows are read anew for every state.
@@ -87,9 +92,11 @@ pub fn settings(seed: u64) -> Settings {
     settings
 }
 
-/// Changes what is not kept with a collection: no thread audits queries.
+/// Changes what is not kept with a collection: no thread audits queries, and a range has a few hundred
+/// rows.
 pub fn adjust(settings: &mut Settings) {
     settings.recall_guard = false;
+    settings.segment_bytes = SEGMENT_BYTES;
 }
 
 impl Shape {

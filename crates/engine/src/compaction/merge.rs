@@ -47,7 +47,7 @@ const LEAF_ROWS_MIN: usize = 96;
 /// Rows between two yields of the processor to queries.
 const ROWS_PER_WAY: u32 = 32;
 /// Bytes of the block cache while leaves are gathered.
-const CACHE_BYTES: usize = 8 << 20;
+const CACHE_BYTES: usize = 4 << 20;
 /// Most bytes written per second: the disk serves queries and the write-ahead log too.
 const BYTES_PER_SECOND: f64 = 150e6;
 /// Marks a row that is not in the new segment.

@@ -3,7 +3,7 @@
 //! `vstream_index` does the same for the memtable alone: it takes the rows with the least
 //! estimates, down to a depth at which a search hardly misses a true neighbour.
 
-use vstream_index::stages::Refine;
+use vstream_index::stages::{PlaceState, Refine};
 use vstream_index::{
     depth_from, depth_needed, note, positions_of, CodeRanks, Probe, Reach, SearchStats,
 };
@@ -13,6 +13,10 @@ use super::search::{TreeScratch, MEMORY_PLACES};
 use super::{Pinned, Tree};
 use crate::error::Error;
 
+/// Rows of segments that are read in one round, about, and least rows of one segment: an audit measures
+/// thousands, and their blocks would be in memory together.
+const MEASURED_TOGETHER: usize = 1024;
+const LEAST_TOGETHER: usize = 32;
 /// Rows that a leaf in memory usually has.
 const ROWS_PER_LEAF: u64 = 384;
 
@@ -229,11 +233,28 @@ impl Pinned {
             state.candidates.truncate(among.len());
         }
         let mut measured = Vec::new();
-        let seen = &mut |place: usize, position: usize, row| {
-            measured.push((row, among[place][position]));
+        let mut from = 0;
+        let mut seen = |from: usize, place: usize, position: usize, row| {
+            measured.push((row, among[place][from + position]));
         };
-        self.refine_memory(vector, Refine::Each, scratch, out, seen);
-        self.refine_segments(vector, scratch, out, seen)?;
+        let note = &mut |place, position, row| seen(0, place, position, row);
+        self.refine_memory(vector, Refine::Each, scratch, out, note);
+        let take = |state: &mut PlaceState<_>| std::mem::take(&mut state.candidates);
+        let all: Vec<Vec<_>> = scratch.segments.iter_mut().map(take).collect();
+        let step = (MEASURED_TOGETHER / all.len().max(1)).max(LEAST_TOGETHER);
+        while all.iter().any(|all| all.len() > from) {
+            for (state, all) in scratch.segments.iter_mut().zip(&all) {
+                let part = from.min(all.len())..(from + step).min(all.len());
+                state.candidates.clear();
+                state.candidates.extend_from_slice(&all[part]);
+            }
+            let note = &mut |place, position, row| seen(from, place, position, row);
+            self.refine_segments(vector, scratch, out, note)?;
+            from += step;
+        }
+        for (state, all) in scratch.segments.iter_mut().zip(all) {
+            state.candidates = all;
+        }
         Ok(measured)
     }
 }

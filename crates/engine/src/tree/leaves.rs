@@ -13,6 +13,7 @@
 //! The value never changes; a change of the list of segments makes a new one. Memory: a byte per
 //! dimension and some 40 bytes per leaf, 12 bytes per run.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use vstream_index::stages::{form_of, LeafCost, RotatedQuery};
@@ -58,6 +59,8 @@ pub(crate) struct Leaves {
     of_run: Vec<Vec<u32>>,
     /// Leaves that count as probes.
     counted: usize,
+    /// Segments with runs of leaves that they do not define.
+    deltas: usize,
     form: Form,
     dimension: usize,
 }
@@ -117,10 +120,25 @@ impl Leaves {
             leaves.iter_mut().for_each(|leaf| leaf.is_counted = true);
         }
         let counted = leaves.iter().filter(|leaf| leaf.is_counted).count();
+        let is_foreign = |&(number, run): &(u64, Run)| {
+            (segments[run.segment as usize].number != definer(number)).then_some(run.segment)
+        };
+        let deltas = all.iter().filter_map(is_foreign).collect::<HashSet<u32>>().len();
         let centroids = (!leaves.is_empty()).then(|| Centroids::build(&centroids, padded));
         let runs = all.into_iter().map(|(_, run)| run).collect();
         let (form, dimension) = (form_of(settings.metric), settings.dimension);
-        Leaves { segments, rotation, centroids, leaves, runs, of_run, counted, form, dimension }
+        Leaves {
+            segments,
+            rotation,
+            centroids,
+            leaves,
+            runs,
+            of_run,
+            counted,
+            deltas,
+            form,
+            dimension,
+        }
     }
 
     /// True if these are the leaves of these segments.
@@ -149,6 +167,11 @@ impl Leaves {
     /// The leaf of each run of a segment, by leaf of that segment; [`NOT_SERVED`] if it does not serve it.
     pub(crate) fn of_segment(&self, segment: usize) -> &[u32] {
         &self.of_run[segment]
+    }
+
+    /// Segments with runs of leaves that they do not define.
+    pub(crate) fn deltas(&self) -> usize {
+        self.deltas
     }
 
     /// Runs of all leaves.

@@ -22,6 +22,9 @@ use vstream_segment::{
 /// its limit, but not before they may have filled the limit divided by this number. So they are
 /// counted a few dozen times until the memtable is full.
 const LOOKS: u64 = 64;
+/// Deltas, and segments where they are merged whole, above which a second merge begins.
+const DELTAS_MANY: f64 = 10.0;
+const SEGMENTS_MANY: f64 = 32.0;
 /// Least bytes of the hard limit to memory: an empty index alone exceeds a lower one.
 const WALL_MIN: u64 = 1 << 20;
 /// Time that the writer waits at a time while memory is full and being flushed, or a merge runs.
@@ -421,9 +424,14 @@ impl Tree {
         Room::Enough
     }
 
-    /// Number of live segments.
-    pub(crate) fn segments(&self) -> usize {
-        self.view.load().segments.len()
+    /// What merges make fewer, over how many of it there should be: of deltas, where segments are merged
+    /// by ranges of leaves, and else of segments.
+    pub(crate) fn pile(&self) -> f64 {
+        let view = self.view.load();
+        match self.settings.merges_ranges() {
+            true => view.leaves.deltas() as f64 / DELTAS_MANY,
+            false => view.segments.len() as f64 / SEGMENTS_MANY,
+        }
     }
 
     /// Makes the memtable immutable and begins a new one. If an immutable memtable still waits to
@@ -576,6 +584,9 @@ impl Tree {
             for (live, leaves) in shrunk {
                 let segment = live.segment.leaves().expect("a segment with leaves");
                 let rows = leaves.iter().flat_map(|&leaf| segment.rows_of_leaves(leaf..leaf + 1));
+                if defect::active(Defect::TakenRowsStay) {
+                    continue;
+                }
                 rows.for_each(|row| {
                     live.tombstones.add(row, sequence);
                 });

@@ -114,11 +114,6 @@ impl VersionSet {
         self.tombstones_until.store(sequence, Ordering::Relaxed);
     }
 
-    /// Returns the number of live segments.
-    pub(crate) fn segments(&self) -> usize {
-        self.tree().segments()
-    }
-
     /// Returns the number of files that could not be removed yet.
     pub(crate) fn stuck(&self) -> u64 {
         self.directory.stuck()

@@ -6,12 +6,12 @@ use crate::tree::Room;
 
 /// Writes between two waits while memory is nearly full or segments are many.
 const WRITES_PER_WAIT: u64 = 64;
-/// The writer waits for merges above this many segments, and waits longer above
-/// [`SEGMENTS_SLOWEST`]. Queries rank the leaves of each segment, and every write looks its id up
-/// in each.
-const SEGMENTS_SLOW: usize = 96;
-const SEGMENTS_SLOWEST: usize = 192;
-/// Waits in a row above [`SEGMENTS_SLOWEST`]: one second in all.
+/// The writer waits for merges above this many times the [pile](crate::tree::Tree::pile) that there
+/// should be, and waits longer above [`PILE_SLOWEST`]: queries visit the runs of a leaf in every delta,
+/// and every write looks its id up in every segment.
+const PILE_SLOW: f64 = 3.0;
+const PILE_SLOWEST: f64 = 6.0;
+/// Waits in a row above [`PILE_SLOWEST`]: one second in all.
 const WAITS_SLOWEST: usize = 200;
 
 impl Engine {
@@ -37,9 +37,9 @@ impl Engine {
         self.steps += 1;
         let is_turn = self.steps.is_multiple_of(WRITES_PER_WAIT);
         let rows = rows_of(&self.settings, &self.tree, self.remembered.as_ref());
-        let segments = if is_turn { self.tree.segments() } else { 0 };
-        if segments > SEGMENTS_SLOW {
-            let waits = if segments > SEGMENTS_SLOWEST { WAITS_SLOWEST } else { 1 };
+        let pile = if is_turn { self.tree.pile() } else { 0.0 };
+        if pile > PILE_SLOW {
+            let waits = if pile > PILE_SLOWEST { WAITS_SLOWEST } else { 1 };
             for _ in 0..waits {
                 journal.want_step();
                 journal.step(&rows);

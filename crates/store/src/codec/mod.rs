@@ -381,6 +381,7 @@ pub fn describe(bytes: &[u8]) -> Result<(Codec, usize), CodecError> {
 pub struct Decoder {
     planes: PlaneReader,
     words: Vec<u32>,
+    fields: Vec<packed::Field>,
 }
 
 impl Default for Decoder {
@@ -392,7 +393,7 @@ impl Default for Decoder {
 impl Decoder {
     /// A decoder for any shape.
     pub fn new() -> Decoder {
-        Decoder { planes: PlaneReader::new(), words: Vec::new() }
+        Decoder { planes: PlaneReader::new(), words: Vec::new(), fields: Vec::new() }
     }
 
     /// Decodes rows of a block into `out`.
@@ -426,7 +427,7 @@ impl Decoder {
         match coder {
             Coder::Raw => return raw(input.rest(), rows * dimension, range.start * dimension, out),
             Coder::Packed => {
-                let packed = Packed::read(input, rows, dimension, bits)?;
+                let packed = Packed::read(input, rows, dimension, bits, &mut self.fields)?;
                 targets.for_each(|(row, out)| inverse.row(row, packed.row(row), out));
                 return Ok(());
             }

@@ -21,7 +21,7 @@ const WIDTH_BITS: u32 = 6;
 const BODY_HEAD: usize = 1 + 4 + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Field {
+pub(super) struct Field {
     least: u32,
     width: u32,
 }
@@ -89,7 +89,7 @@ pub(super) fn encode(words: &[u32], dimension: usize, limit: usize, out: &mut Ve
 pub(super) struct Packed<'a> {
     least: u32,
     /// The field of each dimension, if they differ.
-    fields: Vec<Field>,
+    fields: &'a [Field],
     width: u32,
     row_bits: usize,
     stream: &'a [u8],
@@ -97,19 +97,22 @@ pub(super) struct Packed<'a> {
 
 impl<'a> Packed<'a> {
     /// * `bits`: largest number of bits that a word may use.
+    /// * `fields`: a buffer, kept between calls because most of them read one row.
     pub(super) fn read(
         mut input: ByteReader<'a>,
         rows: usize,
         dimension: usize,
         bits: u32,
+        fields: &'a mut Vec<Field>,
     ) -> Result<Packed<'a>, CodecError> {
+        fields.clear();
         let (tag, least, width) = (input.u8()?, input.u32()?, u32::from(input.u8()?));
         if width > WIDTH_MAX.min(bits) {
             return Err(CodecError("a field is wider than its element"));
         }
-        let mut packed = Packed { least, fields: Vec::new(), width, row_bits: 0, stream: &[] };
+        let mut row_bits = 0;
         match tag {
-            UNIFORM => packed.row_bits = dimension * width as usize,
+            UNIFORM => row_bits = dimension * width as usize,
             PER_DIMENSION => {
                 let head = (dimension * (width + WIDTH_BITS) as usize).div_ceil(8);
                 let mut reader = BitReader::new(input.bytes(head)?, 0);
@@ -119,17 +122,17 @@ impl<'a> Packed<'a> {
                     if width > WIDTH_MAX.min(bits) {
                         return Err(CodecError("a field is wider than its element"));
                     }
-                    packed.fields.push(Field { least, width });
-                    packed.row_bits += width as usize;
+                    fields.push(Field { least, width });
+                    row_bits += width as usize;
                 }
             }
             _ => return Err(CodecError("an unknown layout of packed fields")),
         }
-        packed.stream = input.rest();
-        if packed.stream.len() != (rows * packed.row_bits).div_ceil(8) {
+        let stream = input.rest();
+        if stream.len() != (rows * row_bits).div_ceil(8) {
             return Err(CodecError("the fields of a block do not fill it"));
         }
-        Ok(packed)
+        Ok(Packed { least, fields, width, row_bits, stream })
     }
 
     /// An iterator over the words of a row.

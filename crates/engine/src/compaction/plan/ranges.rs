@@ -34,7 +34,7 @@ const DELTA_PART: u64 = 32;
 const SMALL_PART: u64 = 8;
 
 /// A segment, as the planner sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
     pub(super) rows: u64,
     pub(super) live: u64,
@@ -299,3 +299,6 @@ fn bases(segments: &[Arc<LiveSegment>]) -> HashMap<u64, usize> {
     let largest = with_leaves().max_by_key(|(_, live, _)| live.live_rows());
     largest.map(|(at, live, _)| (live.number, at)).into_iter().collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -343,7 +343,8 @@ fn a_segment_that_cannot_be_read_keeps_no_other_from_being_merged() {
         if batch > 0 && journal.compaction_failure.is_none() {
             // The newest one, until a merge wants it.
             let names = disk.disk.list().expect("names").into_iter().map(|(name, _)| name);
-            unreadable = names.filter(|name| name.starts_with("segment-")).max().expect("a segment");
+            unreadable =
+                names.filter(|name| name.starts_with("segment-")).max().expect("a segment");
             unreadable.clone_into(&mut disk.unreadable.lock().expect("no panic"));
         }
     }

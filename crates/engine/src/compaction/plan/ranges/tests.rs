@@ -1,0 +1,233 @@
+use std::collections::BTreeMap;
+
+use super::{choose, Choice, Shape, DELTAS_MANY};
+use vstream_vector::SplitMix;
+
+const ROWS_MAX: u64 = 100_000;
+
+fn base(number: u64, rows: u64, dead: u64) -> Shape {
+    let live = rows - dead;
+    Shape { rows, live, dead, is_base: true, is_free: true, number, ..Shape::default() }
+}
+
+fn delta(number: u64, shares: &[(usize, u64)]) -> Shape {
+    let shares: BTreeMap<usize, u64> = shares.iter().copied().collect();
+    let rows = shares.values().sum();
+    Shape { rows, live: rows, is_free: true, number, shares, ..Shape::default() }
+}
+
+fn chosen(shapes: &[Shape]) -> Option<Choice> {
+    choose(shapes, ROWS_MAX, &|_| None)
+}
+
+#[test]
+fn a_base_is_merged_when_its_shares_are_as_many_as_it_draws() {
+    let few = [base(1, 50_000, 0), base(2, 50_000, 0), delta(3, &[(0, 20_000), (1, 24_000)])];
+    assert_eq!(chosen(&few), None);
+    let many = [base(1, 50_000, 0), base(2, 50_000, 0), delta(3, &[(0, 20_000), (1, 50_000)])];
+    assert_eq!(chosen(&many), Some(Choice::Range(vec![1])));
+    let mut busy = many.clone();
+    busy[1].is_free = false;
+    assert_eq!(chosen(&busy), None);
+    busy[1].is_free = true;
+    busy[2].is_free = false;
+    assert_eq!(chosen(&busy), None, "there is nothing to merge with it");
+    let worn = [base(1, 50_000, 0), base(2, 50_000, 17_000)];
+    assert_eq!(chosen(&worn), Some(Choice::Range(vec![1])));
+}
+
+#[test]
+fn deltas_are_merged_when_they_are_many_the_smallest_first() {
+    let mut shapes = vec![base(1, 90_000, 0)];
+    shapes.extend((2..2 + DELTAS_MANY as u64).map(|number| delta(number, &[(0, 2_000)])));
+    assert_eq!(chosen(&shapes), None);
+    shapes.push(delta(99, &[(0, 3_000)]));
+    let all: Vec<usize> = (1..=8).collect();
+    assert_eq!(chosen(&shapes), Some(Choice::Deltas(all)));
+    shapes[3].is_claimed = true;
+    assert_eq!(chosen(&shapes), None, "eight are left");
+}
+
+#[test]
+fn small_bases_are_joined() {
+    let shapes = [base(1, 60_000, 0), base(2, 3_000, 0), base(3, 90_000, 0)];
+    let near = |to: usize| choose(&shapes, ROWS_MAX, &move |_| Some(to));
+    assert_eq!(near(0), Some(Choice::Range(vec![0, 1])));
+    assert_eq!(near(2), Some(Choice::Range(vec![2, 1])));
+    assert_eq!(chosen(&shapes), None);
+}
+
+/// A stream of flushes.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    flush: u64,
+    rows: u64,
+    /// Rows of a base per rows of the next: 1 for even ranges.
+    skew: f64,
+    /// Of 100 rows, those that replace another.
+    replaced: u64,
+}
+
+#[derive(Debug, Default)]
+struct Played {
+    written: u64,
+    flushed: u64,
+    /// Most rows of one merge.
+    largest: u64,
+    deltas: usize,
+    /// Most rows that are gone and stored over those that live, once there are many.
+    gone: f64,
+}
+
+/// Shares of bases, which divide when they are split.
+struct World {
+    shapes: Vec<Shape>,
+    weights: BTreeMap<u64, f64>,
+    next: u64,
+    random: SplitMix,
+}
+
+impl World {
+    fn uniform(&mut self) -> f64 {
+        self.random.below(1 << 20) as f64 / (1 << 20) as f64
+    }
+
+    /// A flush: new rows by weight of the bases, some of which replace others.
+    fn flush(&mut self, stream: Stream) {
+        let total: f64 = self.weights.values().sum();
+        let bases: Vec<(usize, u64)> = (0..self.shapes.len())
+            .filter(|&at| self.shapes[at].is_base)
+            .map(|at| (at, self.shapes[at].number))
+            .collect();
+        let share = |number: u64| self.weights[&number] / total * stream.flush as f64;
+        let shares: Vec<(usize, u64)> =
+            bases.iter().map(|&(at, number)| (at, share(number).ceil() as u64)).collect();
+        let live: u64 = self.shapes.iter().map(|shape| shape.live).sum();
+        for shape in &mut self.shapes {
+            let replaced = stream.flush * stream.replaced / 100 * shape.live / live.max(1);
+            shape.dead += replaced.min(shape.live);
+            shape.live -= replaced.min(shape.live);
+        }
+        self.next += 1;
+        self.shapes.push(delta(self.next, &shares));
+    }
+
+    /// Carries a choice out; returns the rows written.
+    fn merge(&mut self, choice: Choice, skew: f64) -> u64 {
+        self.next += 1;
+        match choice {
+            Choice::Deltas(chosen) => {
+                let mut shares = BTreeMap::new();
+                for &at in &chosen {
+                    for (&base, &rows) in &self.shapes[at].shares {
+                        *shares.entry(base).or_insert(0) += rows;
+                    }
+                }
+                let live = chosen.iter().map(|&at| self.shapes[at].live).sum();
+                let shares: Vec<(usize, u64)> = shares.into_iter().collect();
+                let mut merged = delta(self.next, &shares);
+                (merged.rows, merged.live) = (live, live);
+                chosen.iter().for_each(|&at| self.shapes[at] = Shape::default());
+                self.shapes.push(merged);
+                live
+            }
+            Choice::Range(bases) => {
+                let mut rows: u64 = bases.iter().map(|&at| self.shapes[at].live).sum();
+                for shape in self.shapes.iter_mut().filter(|shape| !shape.is_base) {
+                    let taken: u64 =
+                        bases.iter().filter_map(|base| shape.shares.remove(base)).sum();
+                    let living = taken.min(shape.live);
+                    shape.live -= living;
+                    shape.dead = shape.rows - shape.live;
+                    rows += living;
+                }
+                let weight: f64 = bases
+                    .iter()
+                    .map(|&at| self.weights.remove(&self.shapes[at].number).expect("a base"))
+                    .sum();
+                bases.iter().for_each(|&at| self.shapes[at] = Shape::default());
+                let parts = rows.div_ceil(ROWS_MAX).next_power_of_two();
+                for part in 0..parts {
+                    self.next += 1;
+                    let lean = if part % 2 == 0 { skew } else { 1.0 };
+                    self.weights.insert(self.next, weight * lean / parts as f64);
+                    self.shapes.push(base(self.next, rows / parts, 0));
+                }
+                rows
+            }
+        }
+    }
+
+    /// Drops segments without rows; positions of bases change.
+    fn tidy(&mut self) {
+        let old: Vec<(usize, u64)> =
+            self.shapes.iter().enumerate().map(|(at, shape)| (at, shape.number)).collect();
+        self.shapes.retain(|shape| shape.live > 0);
+        let now: BTreeMap<u64, usize> =
+            self.shapes.iter().enumerate().map(|(at, shape)| (shape.number, at)).collect();
+        let moved: BTreeMap<usize, usize> =
+            old.iter().filter_map(|(at, number)| Some((*at, *now.get(number)?))).collect();
+        for shape in &mut self.shapes {
+            let shares = std::mem::take(&mut shape.shares);
+            shape.shares = shares
+                .into_iter()
+                .filter_map(|(at, rows)| Some((*moved.get(&at)?, rows)))
+                .collect();
+        }
+    }
+}
+
+fn play(stream: Stream, seed: u64) -> Played {
+    let mut world = World {
+        shapes: vec![base(1, stream.flush, 0)],
+        weights: BTreeMap::from([(1, 1.0)]),
+        next: 1,
+        random: SplitMix(seed),
+    };
+    let mut played = Played::default();
+    for _ in 0..stream.rows / stream.flush {
+        world.flush(stream);
+        played.flushed += stream.flush;
+        for turn in 0.. {
+            assert!(turn < 1_000, "merges come to an end: {:?}", world.shapes);
+            let before: u64 = world.shapes.iter().map(|shape| shape.live).sum();
+            let Some(choice) = choose(&world.shapes, ROWS_MAX, &|_| None) else { break };
+            let skew = 1.0 + (stream.skew - 1.0) * world.uniform();
+            let rows = world.merge(choice, skew);
+            world.tidy();
+            let after: u64 = world.shapes.iter().map(|shape| shape.live).sum();
+            assert!(after <= before, "no row comes to be by a merge");
+            played.written += rows;
+            played.largest = played.largest.max(rows);
+        }
+        let shapes = &world.shapes;
+        played.deltas = played.deltas.max(shapes.iter().filter(|shape| !shape.is_base).count());
+        let live: u64 = shapes.iter().map(|shape| shape.live).sum();
+        let dead: u64 = shapes.iter().map(|shape| shape.dead).sum();
+        if played.flushed > stream.rows / 2 {
+            played.gone = played.gone.max(dead as f64 / live as f64);
+        }
+    }
+    played
+}
+
+/// Whatever the stream, a merge is bounded, a row is written a few times, and deltas stay few.
+#[test]
+fn merges_are_bounded_and_rows_are_written_a_few_times() {
+    let mut random = SplitMix(4);
+    for seed in 0..60 {
+        let stream = Stream {
+            flush: 2_000 + random.below(60_000) as u64,
+            rows: 1_000_000 + random.below(5_000_000) as u64,
+            skew: [1.0, 4.0, 30.0][random.below(3)],
+            replaced: [0, 10, 60][random.below(3)],
+        };
+        let played = play(stream, seed);
+        let what = format!("seed {seed}: {stream:?}: {played:?}");
+        let amplification = 1.0 + played.written as f64 / played.flushed as f64;
+        assert!(amplification <= 6.0, "{amplification}: {what}");
+        assert!(played.largest <= 3 * ROWS_MAX.max(stream.rows / 32), "{what}");
+        assert!(played.deltas <= 2 * DELTAS_MANY + 2, "{what}");
+        assert!(played.gone <= 0.6, "{what}");
+    }
+}
