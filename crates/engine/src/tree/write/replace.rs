@@ -1,0 +1,128 @@
+//! Swaps the list of segments: for what was flushed, merged or taken over.
+
+use std::sync::atomic::Ordering;
+use std::sync::Arc;
+
+use super::{ImmutableMemtable, Retired, Writing};
+use crate::defect::{self, Defect};
+use crate::tree::{Leaves, LiveSegment, Tree, View};
+
+impl Tree {
+    /// Replaces the immutable memtable by its segment; `live` is `None` if no row of it lives.
+    pub(crate) fn install_segment(
+        &self,
+        immutable: &Arc<ImmutableMemtable>,
+        live: Option<LiveSegment>,
+    ) -> Retired {
+        let live = live.map(Arc::new);
+        let mut expected = self.view().segments.clone();
+        expected.extend(live.clone());
+        let leaves = Arc::new(Leaves::of(&expected, self.settings.index_settings()));
+        let mut writing = self.lock();
+        let was = writing.immutable.take().expect("an immutable memtable");
+        assert!(Arc::ptr_eq(&was.immutable, immutable), "the segment is of another memtable");
+        if let Some(live) = live {
+            if !defect::active(Defect::FrozenDeathsForgotten) {
+                for &(id, sequence) in &was.deaths {
+                    let row = live.ids.find(id).expect("a row that was written to the segment");
+                    live.tombstones.add(row, sequence);
+                }
+            }
+            writing.segments.push(live);
+        }
+        writing.set_segments(leaves, self.settings.index_settings());
+        let view = self.view.swap(Arc::new(writing.view()));
+        drop(writing);
+        self.settled.notify_all();
+        Retired { view, _index: Some(was.index) }
+    }
+
+    /// Adds opened segments whose ids have no other living row, each at its position in the new list.
+    pub(crate) fn adopt(&self, adopted: Vec<(usize, LiveSegment)>) {
+        let adopted: Vec<_> = adopted.into_iter().map(|(at, live)| (at, Arc::new(live))).collect();
+        let insert = |segments: &mut Vec<Arc<LiveSegment>>| {
+            adopted.iter().for_each(|(at, live)| segments.insert(*at, live.clone()));
+        };
+        let mut writing = self.lock();
+        insert(&mut writing.segments);
+        let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
+        writing.leaves = Arc::new(leaves);
+        self.view.store(Arc::new(writing.view()));
+    }
+
+    /// Replaces what a merge took by its new segments. Only who holds the manifest may call this.
+    ///
+    /// * `taken`: segments that it took some leaves of, and those leaves, ascending; or all leaves.
+    /// * `hand_on`: called while nobody writes, to copy tombstones and heat of the sources to the new
+    ///   segments.
+    pub(crate) fn replace_segments(
+        &self,
+        taken: &[(u64, Option<Vec<u32>>)],
+        new: Vec<LiveSegment>,
+        hand_on: &dyn Fn(&[Arc<LiveSegment>]),
+    ) -> Retired {
+        let new: Vec<Arc<LiveSegment>> = new.into_iter().map(Arc::new).collect();
+        let (mut next, mut shrunk) = (Vec::new(), Vec::new());
+        let mut coming = Some(&new);
+        for live in &self.view().segments {
+            let Some((_, leaves)) = taken.iter().find(|(number, _)| *number == live.number) else {
+                next.push(live.clone());
+                continue;
+            };
+            let kept = leaves.as_ref().and_then(|leaves| Some((live.without(leaves)?, leaves)));
+            match kept {
+                Some((kept, leaves)) => {
+                    next.push(Arc::new(kept));
+                    shrunk.push((live.clone(), leaves));
+                }
+                None => next.extend(coming.take().into_iter().flatten().cloned()),
+            }
+        }
+        next.extend(coming.take().into_iter().flatten().cloned());
+        let leaves = Arc::new(Leaves::of(&next, self.settings.index_settings()));
+        let mut writing = self.lock();
+        hand_on(&new);
+        let stays = |number: u64| next.iter().any(|live| live.number == number);
+        for source in writing.segments.iter().filter(|live| !stays(live.number)) {
+            let io = source.segment.io();
+            self.retired_reads.fetch_add(io.reads, Ordering::Relaxed);
+            self.retired_read_bytes.fetch_add(io.bytes, Ordering::Relaxed);
+        }
+        writing.segments = next;
+        writing.leaves = leaves;
+        let view = match shrunk.is_empty() {
+            true => self.view.swap(Arc::new(writing.view())),
+            false => self.swap_and_mark(&mut writing, &shrunk),
+        };
+        drop(writing);
+        Retired { view, _index: None }
+    }
+
+    /// Shows the new view, in which some segments serve fewer leaves, and adds tombstones to the rows of
+    /// the others. Nobody sees both a row there and its copy: these tombstones have a new sequence, which
+    /// who reads an older view cannot have pinned, and who reads the new one has.
+    fn swap_and_mark(
+        &self,
+        writing: &mut Writing,
+        shrunk: &[(Arc<LiveSegment>, &Vec<u32>)],
+    ) -> Arc<View> {
+        let mut view = writing.view();
+        let mut swapped = None;
+        writing.memory.sequence_foreign_delete(&mut |sequence| {
+            for (live, leaves) in shrunk {
+                let segment = live.segment.leaves().expect("a segment with leaves");
+                let rows = leaves.iter().flat_map(|&leaf| segment.rows_of_leaves(leaf..leaf + 1));
+                if defect::active(Defect::TakenRowsStay) {
+                    continue;
+                }
+                rows.for_each(|row| {
+                    live.tombstones.add(row, sequence);
+                });
+            }
+            view.since = sequence;
+            swapped = Some(self.view.swap(Arc::new(view.clone())));
+        });
+        writing.since = view.since;
+        swapped.expect("a sequence was given out")
+    }
+}
