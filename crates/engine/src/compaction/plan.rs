@@ -30,6 +30,11 @@ const TOGETHER_MAX: usize = 8;
 /// Segments with fewer rows than this are all in the smallest class.
 const ROWS_MIN: u64 = 1024;
 
+/// A base has at most so large a part of all rows, and no fewer than [`RANGE_ROWS_MIN`]: so what is written
+/// between two checkpoints is a small part of the collection.
+const RANGES: u64 = 64;
+const RANGE_ROWS_MIN: u64 = 16_384;
+
 /// Most rows of a graph: it is built in some five minutes on one thread, from rows in memory.
 const GRAPH_ROWS_MAX: u64 = 1 << 20;
 /// Most bytes of the vectors of a graph.
@@ -104,7 +109,8 @@ impl Plan {
         let is_gone = |live: &&Arc<LiveSegment>| is_free(live.number) && is_gone(live);
         let gone: Vec<Part> =
             view.segments.iter().filter(is_gone).cloned().map(Part::whole).collect();
-        let rows_max = tree.settings().segment_rows();
+        let rows: u64 = view.segments.iter().map(|live| live.live_rows()).sum();
+        let rows_max = (rows / RANGES).max(RANGE_ROWS_MIN).min(tree.settings().segment_rows());
         if !gone.is_empty() {
             return Some(Plan { parts: gone, since, kind: Kind::Drop, rows_max });
         }

@@ -13,10 +13,9 @@ use super::search::{TreeScratch, MEMORY_PLACES};
 use super::{Pinned, Tree};
 use crate::error::Error;
 
-/// Rows of segments that are read in one round, about, and least rows of one segment: an audit measures
-/// thousands, and their blocks would be in memory together.
+/// Rows of segments that are read in one round: an audit measures thousands, and their blocks would be
+/// in memory together.
 const MEASURED_TOGETHER: usize = 1024;
-const LEAST_TOGETHER: usize = 32;
 /// Rows that a leaf in memory usually has.
 const ROWS_PER_LEAF: u64 = 384;
 
@@ -233,24 +232,31 @@ impl Pinned {
             state.candidates.truncate(among.len());
         }
         let mut measured = Vec::new();
-        let mut from = 0;
-        let mut seen = |from: usize, place: usize, position: usize, row| {
-            measured.push((row, among[place][from + position]));
+        let note = &mut |place: usize, position: usize, row| {
+            measured.push((row, among[place][position]));
         };
-        let note = &mut |place, position, row| seen(0, place, position, row);
         self.refine_memory(vector, Refine::Each, scratch, out, note);
         let take = |state: &mut PlaceState<_>| std::mem::take(&mut state.candidates);
         let all: Vec<Vec<_>> = scratch.segments.iter_mut().map(take).collect();
-        let step = (MEASURED_TOGETHER / all.len().max(1)).max(LEAST_TOGETHER);
-        while all.iter().any(|all| all.len() > from) {
-            for (state, all) in scratch.segments.iter_mut().zip(&all) {
-                let part = from.min(all.len())..(from + step).min(all.len());
-                state.candidates.clear();
-                state.candidates.extend_from_slice(&all[part]);
+        let mut from = vec![0; all.len()];
+        loop {
+            let mut room = MEASURED_TOGETHER;
+            for ((state, all), from) in scratch.segments.iter_mut().zip(&all).zip(&from) {
+                let part = &all[*from..(*from + room).min(all.len())];
+                state.candidates.extend_from_slice(part);
+                room -= part.len();
             }
-            let note = &mut |place, position, row| seen(from, place, position, row);
+            if room == MEASURED_TOGETHER {
+                break;
+            }
+            let note = &mut |place: usize, position: usize, row| {
+                measured.push((row, among[place][from[place - MEMORY_PLACES] + position]));
+            };
             self.refine_segments(vector, scratch, out, note)?;
-            from += step;
+            for (state, from) in scratch.segments.iter_mut().zip(&mut from) {
+                *from += state.candidates.len();
+                state.candidates.clear();
+            }
         }
         for (state, all) in scratch.segments.iter_mut().zip(all) {
             state.candidates = all;

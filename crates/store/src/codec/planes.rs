@@ -9,6 +9,8 @@
 //! The highest plane is the last one with a byte that is not zero. The first byte of the body is
 //! the number of planes.
 
+use std::cell::RefCell;
+
 use vstream_vector::cursor::ByteReader;
 
 use super::CodecError;
@@ -27,9 +29,8 @@ pub(super) struct Planes {
     coded: Vec<u8>,
 }
 
-/// Decompression state that all blocks share.
+/// A buffer that all blocks share.
 pub(super) struct PlaneReader {
-    decompressor: zstd::bulk::Decompressor<'static>,
     plane: Vec<u8>,
 }
 
@@ -65,10 +66,20 @@ impl Planes {
     }
 }
 
+/// Decompresses one plane; returns its length, `None` if it is damaged or longer than `out`.
+fn decompress(coded: &[u8], out: &mut [u8]) -> Option<usize> {
+    thread_local! {
+        /// It takes 95 KiB, and there is a [`PlaneReader`] for each segment that a thread searches.
+        static DECOMPRESSOR: RefCell<zstd::bulk::Decompressor<'static>> = RefCell::new(
+            zstd::bulk::Decompressor::new().expect("a zstd context: out of memory"),
+        );
+    }
+    DECOMPRESSOR.with_borrow_mut(|context| context.decompress_to_buffer(coded, out).ok())
+}
+
 impl PlaneReader {
     pub(super) fn new() -> PlaneReader {
-        let decompressor = zstd::bulk::Decompressor::new().expect("a zstd context: out of memory");
-        PlaneReader { decompressor, plane: Vec::new() }
+        PlaneReader { plane: Vec::new() }
     }
 
     /// Decodes what [`Planes::encode`] appended into `words`.
@@ -92,8 +103,7 @@ impl PlaneReader {
                 coded
             } else {
                 self.plane.resize(words.len(), 0);
-                let decoded = self.decompressor.decompress_to_buffer(coded, &mut self.plane[..]);
-                if decoded.ok() != Some(words.len()) {
+                if decompress(coded, &mut self.plane) != Some(words.len()) {
                     return Err(CodecError("a byte plane does not decompress to its length"));
                 }
                 &self.plane[..]
