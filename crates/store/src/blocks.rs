@@ -232,8 +232,9 @@ pub fn read_together(
             read.push(if ranges.is_empty() { vec![] } else { reader.file.read_many(&ranges)? });
         }
     }
-    for ((request, (reader, _)), read) in requests.iter_mut().zip(wanted).zip(&read) {
-        request.take(reader, read)?;
+    // What was read of a file goes as soon as its blocks are there.
+    for ((request, (reader, _)), read) in requests.iter_mut().zip(wanted).zip(read) {
+        request.take(reader, &read)?;
     }
     Ok(requests.into_iter().map(BlockRequest::blocks).collect())
 }

@@ -15,7 +15,7 @@ use crate::error::Error;
 
 /// Rows of segments that are read in one round: an audit measures thousands, and their blocks would be
 /// in memory together.
-const MEASURED_TOGETHER: usize = 1024;
+const MEASURED_TOGETHER: usize = 256;
 /// Rows that a leaf in memory usually has.
 const ROWS_PER_LEAF: u64 = 384;
 
