@@ -77,8 +77,8 @@ pub(crate) struct JobArguments {
     /// Replaces one value of the file, such as workload.rate=16000; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Leaves a part out, to measure what it is worth: hot-cold, compression, threshold-stop or
-    /// dynamic-partitions; may be repeated.
+    /// Leaves a part out, to measure what it is worth: hot-cold, compression, threshold-stop, split,
+    /// reassign, join or dynamic-partitions; may be repeated.
     #[arg(long, value_name = "PART")]
     pub(crate) without: Vec<String>,
     /// Also writes how far the job is to this file: a line of JSON per second, and the result.

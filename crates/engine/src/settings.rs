@@ -151,8 +151,9 @@ pub struct Settings {
     pub segment_bytes: u64,
 }
 
-/// Parts of the engine to leave out in an ablation; `true` leaves the part out. Answers do not
-/// change; only their cost does.
+/// Parts of the engine to leave out in an ablation; `true` leaves the part out. Exact answers do not
+/// change; only their cost does. Without `split`, `reassign` or `join`, approximate answers cost more at the
+/// same recall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ablation {
     /// Ignores heat: searches visit segments in the order of their rows, and memory holds the codes
@@ -163,6 +164,12 @@ pub struct Ablation {
     /// Scans every leaf against the candidates of its own segment alone. Passes over no leaf
     /// because better rows are known already.
     pub threshold_stop: bool,
+    /// Merges of segments do not divide leaves, however many rows they have.
+    pub split: bool,
+    /// Merges of segments leave each row in its leaf or a part of it, though another leaf is nearer.
+    pub reassign: bool,
+    /// Merges of segments leave leaves of few rows as they are.
+    pub join: bool,
     /// Reads segments past the operating system's page cache. This is also useful where the page
     /// cache counts as memory of the process. This part has no name in settings.
     pub page_cache: bool,
@@ -170,13 +177,17 @@ pub struct Ablation {
 
 impl Ablation {
     /// Names used in settings.
-    const NAMES: [&'static str; 3] = ["hot-cold", "compression", "threshold-stop"];
+    const NAMES: [&'static str; 6] =
+        ["hot-cold", "compression", "threshold-stop", "split", "reassign", "join"];
 
     fn part(&mut self, name: &str) -> Option<&mut bool> {
         match name {
             "hot-cold" => Some(&mut self.hot_cold),
             "compression" => Some(&mut self.compression),
             "threshold-stop" => Some(&mut self.threshold_stop),
+            "split" => Some(&mut self.split),
+            "reassign" => Some(&mut self.reassign),
+            "join" => Some(&mut self.join),
             _ => None,
         }
     }
@@ -185,8 +196,8 @@ impl Ablation {
     pub fn and(mut self, name: &str) -> Result<Ablation, Error> {
         let Some(part) = self.part(name) else {
             return Err(Error::invalid(format!(
-                "there is no '{name}' to leave out: choose from hot-cold, compression and \
-                 threshold-stop"
+                "there is no '{name}' to leave out: choose from hot-cold, compression, \
+                 threshold-stop, split, reassign and join"
             )));
         };
         *part = true;

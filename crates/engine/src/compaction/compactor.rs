@@ -1,12 +1,13 @@
 //! Carries compactions out: writes the planned segment, then publishes it in the manifest.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::merge::Merged;
 use super::part::Part;
-use super::plan::{Free, Kind, Plan};
+use super::plan::{Free, Homes, Kind, Plan};
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{delete_bitmap_name, segment_name};
@@ -51,11 +52,17 @@ pub(crate) struct Compactor {
     versions: Arc<VersionSet>,
     merged: Mutex<MergedCounts>,
     sources: Mutex<Sources>,
+    homes: Mutex<Homes>,
 }
 
 impl Compactor {
     pub(crate) fn new(versions: Arc<VersionSet>) -> Compactor {
-        Compactor { versions, merged: Mutex::default(), sources: Mutex::default() }
+        Compactor {
+            versions,
+            merged: Mutex::default(),
+            sources: Mutex::default(),
+            homes: Mutex::default(),
+        }
     }
 
     /// Records that a merge did not begin for want of a thread.
@@ -143,10 +150,17 @@ impl Compactor {
             !sources.busy.contains(&number) && !sources.unreadable.contains_key(&number)
         };
         let claimed = |number: u64| sources.claimed.get(&number).cloned().unwrap_or_default();
-        let free = Free { is_free: &is_free, claimed: &claimed };
-        let plan = Plan::of(self.versions.tree(), self.versions.tombstones_until(), &free)?;
+        let homes = RefCell::new(std::mem::take(&mut *self.homes()));
+        let free = Free { is_free: &is_free, claimed: &claimed, homes: &homes };
+        let plan = Plan::of(self.versions.tree(), self.versions.tombstones_until(), &free);
+        *self.homes() = homes.into_inner();
+        let plan = plan?;
         plan.parts.iter().for_each(|part| sources.take(part));
         Some(plan)
+    }
+
+    fn homes(&self) -> MutexGuard<'_, Homes> {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sources(&self) -> MutexGuard<'_, Sources> {

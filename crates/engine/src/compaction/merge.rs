@@ -35,6 +35,7 @@ use super::part::Part;
 use super::plan::{Kind, Plan};
 use crate::error::Error;
 use crate::layout::segment_name;
+use crate::settings::Ablation;
 use crate::tree::{Leaves, SegmentEntry};
 use crate::version::VersionSet;
 use vstream_segment::{
@@ -102,6 +103,7 @@ struct Merge<'a> {
     moved: Vec<Vec<u32>>,
     versions: &'a VersionSet,
     settings: SegmentSettings,
+    without: Ablation,
     /// Most rows of a segment of a range.
     rows_max: u64,
     has_fields: bool,
@@ -134,6 +136,7 @@ impl<'a> Merge<'a> {
             moved: parts.iter().map(|part| vec![GONE; part.len()]).collect(),
             versions,
             settings,
+            without: versions.tree().settings().ablation,
             rows_max: plan.rows_max,
             has_fields: parts.iter().any(|part| part.sealed().has_fields()),
             writer: None,
@@ -205,7 +208,7 @@ impl<'a> Merge<'a> {
         }
         self.gather_rows(&targeted.rows, reading)?;
         let n = self.gathered.rows.len();
-        if !target.takes(n) {
+        if !target.takes(n) && !self.without.split {
             return self.flush();
         }
         self.write((0..n as u32).collect(), Some(&target.leaf))?;
@@ -280,11 +283,19 @@ impl<'a> Merge<'a> {
     fn flush(&mut self) -> Result<(), Error> {
         let all: Vec<u32> = (0..self.gathered.rows.len() as u32).collect();
         let seed = self.settings.seed ^ u64::from(self.written);
-        for part in divide(&self.gathered.rows, all, seed) {
+        for part in self.divide(&self.gathered.rows, all, seed) {
             self.write(part, None)?;
         }
         self.end_group();
         Ok(())
+    }
+
+    /// Divides rows until each part has the size of a leaf.
+    fn divide(&self, rows: &LeafRows, all: Vec<u32>, seed: u64) -> Vec<Vec<u32>> {
+        match self.without.split {
+            true => vec![all],
+            false => divide(rows, all, seed),
+        }
     }
 
     /// Writes some of the gathered rows as one leaf.

@@ -16,6 +16,8 @@ mod ranges;
 #[cfg(test)]
 mod tests;
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::part::Part;
@@ -33,7 +35,7 @@ const ROWS_MIN: u64 = 1024;
 /// A base has at most so large a part of all rows, and no fewer than [`RANGE_ROWS_MIN`]: so what is written
 /// between two checkpoints is a small part of the collection.
 const RANGES: u64 = 64;
-const RANGE_ROWS_MIN: u64 = 16_384;
+const RANGE_ROWS_MIN: u64 = 32_768;
 
 /// Most rows of a graph: it is built in some five minutes on one thread, from rows in memory.
 const GRAPH_ROWS_MAX: u64 = 1 << 20;
@@ -71,7 +73,13 @@ pub(super) struct Free<'a> {
     pub(super) is_free: &'a dyn Fn(u64) -> bool,
     /// Leaves of a segment that are being merged.
     pub(super) claimed: &'a dyn Fn(u64) -> Vec<u32>,
+    /// What earlier plans found.
+    pub(super) homes: &'a RefCell<Homes>,
 }
+
+/// Numbers of leaves that no base defines, each with the number of the base that has the leaf nearest to it:
+/// finding it costs a look at every leaf.
+pub(super) type Homes = HashMap<u64, u64>;
 
 /// Row counts of a segment, for the planner.
 #[derive(Clone, Copy, Debug)]

@@ -248,7 +248,7 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
         "collection",
         "without",
         "Parts of the engine that are left out, to measure their worth: `hot-cold`, `compression`, \
-         `threshold-stop`.",
+         `threshold-stop`, `split`, `reassign`, `join`.",
     ),
     ("collection.encoder", "kind", "The encoder."),
     ("collection.encoder[cells]", "cells", "Clusters; at most an eighth of `training-sample`."),

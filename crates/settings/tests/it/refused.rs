@@ -71,8 +71,8 @@ fn values_out_of_range() {
     );
     refuses(
         "collection.without=[hot]",
-        "collection.without: there is no 'hot' to leave out: choose from hot-cold, compression and \
-         threshold-stop.",
+        "collection.without: there is no 'hot' to leave out: choose from hot-cold, compression, \
+         threshold-stop, split, reassign and join.",
     );
     refuses(
         "collection.without=hot-cold",

@@ -13,7 +13,7 @@
 use std::ops::Range;
 
 use vstream_index::{IndexRow, VectorRef};
-use vstream_segment::{divide, yield_to_queries, LeafRows, Points};
+use vstream_segment::{yield_to_queries, LeafRows, Points};
 
 use super::{Merge, ReadThrough, Targeted, GONE, LEAF_ROWS_MIN, ROWS_PER_WAY};
 use crate::compaction::plan::Kind;
@@ -99,6 +99,7 @@ impl Merge<'_> {
     /// Parts with fewer rows do not become leaves. Deltas have few rows of a leaf.
     fn leaf_rows_min(&self) -> usize {
         match self.kind {
+            _ if self.without.join => 1,
             Kind::Deltas => LEAF_ROWS_MIN / 3,
             _ => LEAF_ROWS_MIN,
         }
@@ -124,7 +125,7 @@ impl Merge<'_> {
             })?;
             let from = points.len() as u32;
             let all = (0..rows.len() as u32).collect();
-            for part in divide(&rows, all, self.settings.seed ^ at as u64) {
+            for part in self.divide(&rows, all, self.settings.seed ^ at as u64) {
                 // A few rows join the leaves around them.
                 if part.is_empty() || part.len() < self.leaf_rows_min() && !points.is_empty() {
                     continue;
@@ -156,10 +157,13 @@ impl Merge<'_> {
         let mut middle = Vec::new();
         self.for_each_target(own, reading, &mut |at, target| {
             target.centroid(&mut middle);
-            let mut near = points.near(&middle, NEAR_POINTS);
-            near.extend(by_target[at].clone());
-            near.sort_unstable();
-            near.dedup();
+            let own = by_target[at].clone();
+            let mut near: Vec<u32> = own.collect();
+            if !self.without.reassign || near.is_empty() {
+                near.extend(points.near(&middle, NEAR_POINTS));
+                near.sort_unstable();
+                near.dedup();
+            }
             self.for_each_vector(target, reading, &mut |(source, row), _, stored| {
                 if !self.is_kept(source, row) {
                     return;

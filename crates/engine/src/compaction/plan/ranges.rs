@@ -16,16 +16,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Free, Kind, Plan, TOGETHER, TOGETHER_MAX};
+use super::{Free, Homes, Kind, Plan, TOGETHER, TOGETHER_MAX};
 use crate::compaction::part::Part;
 use crate::tree::{definer, LiveSegment, View};
 use vstream_segment::{Segment, Targets};
 
 /// A base is merged when its shares in deltas have so many of its rows.
-const RATIO: f64 = 0.75;
+const RATIO: f64 = 0.5;
 /// Half the width of the band in which the ratio of a base lies: it is drawn by the number of its file,
 /// because all bases get rows at the same time.
-const SPREAD: f64 = 0.25;
+const SPREAD: f64 = 0.15;
 /// Deltas above which they are merged with each other.
 const DELTAS_MANY: usize = 8;
 /// Deltas of a class in one merge have at most this part of all rows, or the rows of a base.
@@ -176,7 +176,14 @@ impl<'a> Owners<'a> {
     fn of(view: &'a View, free: &Free<'_>) -> Owners<'a> {
         let bases = bases(&view.segments);
         let mut owners = Owners { view, bases, leaves: vec![Vec::new(); view.segments.len()] };
-        let mut nearest = NearestBase { owners: &owners, targets: None, bases: Vec::new() };
+        let known = free.homes.take();
+        let mut nearest = NearestBase {
+            owners: &owners,
+            known: &known,
+            found: Homes::new(),
+            targets: None,
+            bases: Vec::new(),
+        };
         let mut all = Vec::with_capacity(view.segments.len());
         for live in &view.segments {
             let is_base = owners.bases.contains_key(&live.number);
@@ -194,6 +201,7 @@ impl<'a> Owners<'a> {
             };
             all.push(served.filter_map(with_base).collect());
         }
+        free.homes.replace(nearest.found);
         owners.leaves = all;
         owners
     }
@@ -249,6 +257,9 @@ impl<'a> Owners<'a> {
 /// Finds the base nearest to a leaf that no base defines: few leaves are.
 struct NearestBase<'a> {
     owners: &'a Owners<'a>,
+    /// Bases that were found before, and those that were asked for now.
+    known: &'a Homes,
+    found: Homes,
     targets: Option<Targets>,
     /// The base of each target.
     bases: Vec<usize>,
@@ -256,6 +267,14 @@ struct NearestBase<'a> {
 
 impl NearestBase<'_> {
     fn to(&mut self, of: &Segment, leaf: usize) -> Option<usize> {
+        let number = of.leaf_number(leaf);
+        let known = self.known.get(&number).and_then(|base| self.owners.bases.get(base).copied());
+        let at = known.or_else(|| self.search(of, leaf))?;
+        self.found.insert(number, self.owners.view.segments[at].number);
+        Some(at)
+    }
+
+    fn search(&mut self, of: &Segment, leaf: usize) -> Option<usize> {
         if self.targets.is_none() {
             let mut targets = Vec::new();
             for (&number, &at) in &self.owners.bases {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use vstream_engine::{
-    inspect_collection, verify, Effort, Element, Engine, Journaling, Metric, Settings,
+    inspect_collection, verify, Ablation, Effort, Element, Engine, Journaling, Metric, Settings,
 };
 use vstream_vector::SplitMix;
 
@@ -100,7 +100,7 @@ fn ranges_are_merged_beside_readers_and_no_row_is_lost_or_doubled() {
         let mut held = None;
         for version in 1..50_000 {
             stream.step(&mut engine, version);
-            if version % 500 == 0 {
+            if version % 100 == 0 {
                 engine.commit().expect("a commit");
                 was_served_in_part |= is_served_in_part(dir.path());
             }
@@ -120,7 +120,8 @@ fn ranges_are_merged_beside_readers_and_no_row_is_lost_or_doubled() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert!(looks.load(Ordering::Relaxed) > 0 && was_served_in_part);
+    assert!(looks.load(Ordering::Relaxed) > 0, "nobody asked");
+    assert!(was_served_in_part, "no segment was used up in part");
     assert!(rows(&engine) == stream.model, "rows of the engine and of the model");
     let tree = engine.stats().tree;
     assert!((6..40).contains(&tree.segments), "{tree:?}");
@@ -137,6 +138,83 @@ fn ranges_are_merged_beside_readers_and_no_row_is_lost_or_doubled() {
     }
     again.compact().expect("merged");
     assert!(rows(&again) == stream.model, "rows after more writes");
+}
+
+/// A third of the rows are one vector, and a few vectors get most of the others: leaves that cannot be
+/// divided by distance are divided all the same, and nothing is lost.
+#[test]
+fn rows_that_are_alike_neither_stall_nor_are_lost() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .journaling(Journaling { log_bytes_max: 8 << 20, ..journaling(true) })
+        .create(settings(Metric::L2, 1 << 20))
+        .expect("an engine");
+    let (mut random, mut model) = (SplitMix(8), Model::new());
+    for id in 0..30_000 {
+        let vector = match random.below(6) {
+            0 | 1 => vec![0.5; DIMENSION],
+            2..=4 => {
+                let hot = (random.below(64) * random.below(64) / 64) as u64;
+                drifting(0, &mut SplitMix(hot))
+            }
+            _ => drifting(id, &mut random),
+        };
+        put(&mut engine, id, 1, &vector);
+        model.insert(id, (1, vector));
+        if id % 1_000 == 0 {
+            engine.commit().expect("a commit");
+        }
+    }
+    engine.checkpoint().expect("a checkpoint");
+    engine.compact().expect("merged");
+    assert!(rows(&engine) == model, "rows of the engine and of the model");
+    let alike = ask(&engine.reader(), &[0.5; DIMENSION], 100, Effort::probes(64));
+    assert!(alike.len() == 100 && alike.iter().all(|row| row.distance == 0.0), "{alike:?}");
+    let tree = engine.stats();
+    assert!(tree.index.leaves > 60, "{tree:?}");
+}
+
+/// What a merge can leave out changes neither rows nor exact answers, and shows in the leaves.
+#[test]
+fn parts_of_a_merge_that_are_left_out_show_in_the_leaves() {
+    let leaves = |names: &[&str]| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut made = settings(Metric::L2, 2 << 20);
+        let without = names.iter().try_fold(Ablation::default(), |all, name| all.and(name));
+        made.ablation = without.expect("names that there are");
+        let mut engine = Engine::builder()
+            .dir(dir.path())
+            .journaling(journaling(false))
+            .create(made)
+            .expect("an engine");
+        let mut stream = Stream::new(21);
+        for version in 1..20_000 {
+            stream.step(&mut engine, version);
+            if version % 1_500 == 0 {
+                engine.checkpoint().expect("a segment");
+            }
+        }
+        engine.checkpoint().expect("a segment");
+        engine.compact().expect("merged");
+        assert!(rows(&engine) == stream.model, "rows without {names:?}");
+        (engine.stats().index.leaves, answers(&engine))
+    };
+    let (whole, expected) = leaves(&[]);
+    for names in [vec!["split"], vec!["reassign"], vec!["join"], vec!["split", "reassign", "join"]]
+    {
+        let (count, found) = leaves(&names);
+        assert!(found == expected, "exact answers without {names:?}");
+        let has_split = !names.contains(&"split");
+        assert_eq!(count > whole / 2, has_split, "{count} leaves without {names:?}, else {whole}");
+    }
+}
+
+/// Exact answers of some queries.
+fn answers(engine: &Engine) -> Vec<Vec<(u64, u64)>> {
+    let mut random = SplitMix(77);
+    let mut ask = || ask(&engine.reader(), &drifting(9_000, &mut random), 10, Effort::Exact);
+    (0..10).map(|_| ask().iter().map(|row| (row.id, row.version)).collect()).collect()
 }
 
 /// Queries find as much among some ranges of 50 to 100 leaves and their deltas as in one segment that was
