@@ -25,6 +25,7 @@ impl Engine {
 
     /// Fills an empty engine from its files, and continues to write to them.
     pub(crate) fn replay(&mut self, directory: Directory, manifest: Manifest) -> Result<(), Error> {
+        let _paused = self.guard.pause();
         let recovered = recover(&directory.store, &manifest, self)?;
         self.journal = Some(Journal::start(directory, manifest, recovered, &self.tree)?);
         Ok(())

@@ -48,7 +48,7 @@ pub struct Stats {
 pub struct Engine {
     pub(crate) settings: Settings,
     pub(crate) tree: Arc<Tree>,
-    guard: Arc<Guard>,
+    pub(crate) guard: Arc<Guard>,
     /// The write-ahead log and its checkpoints; `None` for an engine in memory alone.
     pub(crate) journal: Option<Journal>,
     /// Versions of deleted rows; `None` if the collection does not remember them.
@@ -175,6 +175,7 @@ impl Engine {
         let store = FileStore::open_dir(dir, Syncing::Off)?;
         check_not_collection(&store, "open it")?;
         let (settings, mut translation) = (engine.settings.clone(), Translation::default());
+        let _paused = engine.guard.pause();
         snapshot::read(&store, "", &settings, &mut |row, theirs| {
             engine.take_over(row, theirs, &mut translation).map(|_| ())
         })?;

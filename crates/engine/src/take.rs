@@ -96,6 +96,7 @@ impl Engine {
     /// it.
     pub fn take_shared(&mut self, source: &Path, keep: &dyn Fn(u16) -> bool) -> Result<u64, Error> {
         let source = self.open_source(source)?;
+        let _paused = self.guard.pause();
         let theirs = source.manifest.settings.schema.clone();
         if self.can_load(&source.manifest)? {
             let shards: Vec<bool> = (0..=u16::MAX).map(keep).collect();

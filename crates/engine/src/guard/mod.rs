@@ -176,9 +176,31 @@ pub(crate) struct Guard {
     /// Readers try this lock; the auditor holds it for moments only.
     state: Mutex<State>,
     auditor: Mutex<Auditor>,
+    /// Number of [`Paused`] that live.
+    pauses: AtomicUsize,
+}
+
+/// While it lives, the guard's thread begins no audit.
+pub(crate) struct Paused(Arc<Guard>);
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        self.0.pauses.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Guard {
+    /// Pauses the guard while rows are loaded: audits of a part of them say little, and take processors from
+    /// who loads.
+    pub(crate) fn pause(self: &Arc<Guard>) -> Paused {
+        self.pauses.fetch_add(1, Ordering::Relaxed);
+        Paused(self.clone())
+    }
+
+    fn is_paused(&self) -> bool {
+        self.pauses.load(Ordering::Relaxed) > 0
+    }
+
     /// Starts a guard for `search`; its thread ends when the guard is dropped.
     pub(crate) fn start(settings: &Settings, search: &Arc<Tree>) -> Arc<Guard> {
         let guard = Arc::new(Guard {
@@ -192,6 +214,7 @@ impl Guard {
             most_asked: AtomicUsize::new(0),
             seen: Default::default(),
             query_ns: AtomicU64::new(0),
+            pauses: AtomicUsize::new(0),
             state: Mutex::new(State::default()),
             auditor: Mutex::new(Auditor {
                 queries: Default::default(),

@@ -129,6 +129,9 @@ impl Budget {
     }
 }
 
+/// Time between two looks whether a paused guard goes on.
+const PAUSED: Duration = Duration::from_millis(20);
+
 /// The guard's thread: audits while the guard and the tree exist.
 pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
     // The thread never yields to queries. Starved on a busy machine, it would make few audits,
@@ -139,6 +142,12 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
         let (has_audited, pressing) = {
             let Some(guard) = guard.upgrade() else { return };
             let Some(search) = search.upgrade() else { return };
+            if guard.is_paused() {
+                drop((guard, search));
+                std::thread::sleep(PAUSED);
+                last = Instant::now();
+                continue;
+            }
             let mut auditor = locked(&guard.auditor);
             let pressing = guard.pressing(&search, &auditor);
             let now = (guard.asked(), guard.filtered.seen());

@@ -209,6 +209,8 @@ fn leaves_that_cannot_hold_a_better_row_are_passed_over() {
                 engine.checkpoint().expect("a segment");
             }
         }
+        // Closing ends a merge that has begun.
+        engine.compact().expect("merged");
         for row in 6_000..6_600 {
             super::put(&mut engine, row, 1, &by_center(row % 30, &mut random));
         }

@@ -277,7 +277,7 @@ fn an_unreachable_store_gives_partial_answers_that_say_so_and_loses_nothing() {
         assert_eq!(model[&row.id].0, row.version, "a row that lives");
     }
     // Writes go on; what they replace in a segment that is away needs no read.
-    for id in ROWS..ROWS + 9 * BATCH {
+    for id in ROWS..ROWS + 30 * BATCH {
         put(&mut engine, &mut model, id, id);
     }
     engine.checkpoint().expect("a checkpoint");
