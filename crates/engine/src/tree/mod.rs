@@ -24,6 +24,7 @@ mod code_residency;
 mod graph_view;
 mod heat;
 mod ids;
+mod known_ids;
 mod leaves;
 mod live_segment;
 mod pin;
@@ -262,9 +263,11 @@ impl Tree {
         let writing = self.lock();
         let mut index = writing.index_stats();
         let memtable_bytes = index.memory_bytes;
+        let known_bytes = writing.known.memory_bytes();
         drop(writing);
         let mut stats = TreeStats {
             memtable_bytes,
+            id_bytes: known_bytes,
             waits: self.waits.load(Ordering::Relaxed),
             waited_us: self.waited_us.load(Ordering::Relaxed),
             reads: self.retired_reads.load(Ordering::Relaxed),

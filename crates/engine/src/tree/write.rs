@@ -12,6 +12,7 @@ use vstream_index::{
 };
 use vstream_store::Store;
 
+use super::known_ids::KnownIds;
 use super::{make_index, Leaves, LiveSegment, Tree, View};
 use crate::error::Error;
 use crate::field_bytes;
@@ -96,6 +97,8 @@ pub(super) struct Writing {
     immutable: Option<ImmutableWriter>,
     segments: Vec<Arc<LiveSegment>>,
     leaves: Arc<Leaves>,
+    /// The ids of the segments, and of segments that were.
+    pub(super) known: KnownIds,
     /// See [`View::since`].
     since: u64,
     /// Writes since the memtable's bytes were counted. A row with large fields counts as several.
@@ -149,6 +152,7 @@ impl Writing {
             immutable,
             segments,
             leaves,
+            known: KnownIds::default(),
             since: 0,
             writes,
             writes_max,
@@ -209,6 +213,9 @@ impl Writing {
             if let Some(version) = immutable.index.version_of(id) {
                 return Some(Found { version, place: Place::ImmutableMemtable });
             }
+        }
+        if !self.known.may_have(id) {
+            return None;
         }
         // Newer segments first: most rows that are written again are recent.
         self.segments.iter().enumerate().rev().find_map(|(at, live)| {

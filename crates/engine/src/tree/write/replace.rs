@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{ImmutableMemtable, Retired, Writing};
 use crate::defect::{self, Defect};
+use crate::tree::known_ids::KnownIds;
 use crate::tree::{Leaves, LiveSegment, Tree, View};
 
 impl Tree {
@@ -18,7 +19,16 @@ impl Tree {
         let mut expected = self.view().segments.clone();
         expected.extend(live.clone());
         let leaves = Arc::new(Leaves::of(&expected, self.settings.index_settings()));
+        // It is made before the lock is taken: nobody else adds segments meanwhile.
+        let more = live.as_ref().map_or(0, |live| live.segment.rows());
+        let is_full = self.lock().known.is_full(more);
+        let anew = is_full.then(|| KnownIds::of(&expected));
         let mut writing = self.lock();
+        match (anew, &live) {
+            (Some(anew), _) => writing.known = anew,
+            (None, Some(live)) => writing.known.add(live),
+            (None, None) => {}
+        }
         let was = writing.immutable.take().expect("an immutable memtable");
         assert!(Arc::ptr_eq(&was.immutable, immutable), "the segment is of another memtable");
         if let Some(live) = live {
@@ -45,6 +55,7 @@ impl Tree {
         };
         let mut writing = self.lock();
         insert(&mut writing.segments);
+        writing.known = KnownIds::of(&writing.segments);
         let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
         writing.leaves = Arc::new(leaves);
         self.view.store(Arc::new(writing.view()));
