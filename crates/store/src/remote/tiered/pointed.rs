@@ -69,6 +69,11 @@ impl Tiered {
         self.shared.prefix.is_some()
     }
 
+    /// True if a file has a far copy, be it also here.
+    pub fn has_far_copy(&self, name: &str) -> bool {
+        self.shared.known().far.contains_key(name)
+    }
+
     /// The name of the pointer of a file that has a far copy, which others may copy for it. Else `None`,
     /// and the file stays here until [`Tiered::give_back`].
     pub fn lend(&self, name: &str) -> Option<String> {
