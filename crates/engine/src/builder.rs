@@ -1,16 +1,14 @@
 //! Creates or opens an engine: where it keeps its rows, and which writes survive a crash.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use vstream_store::{FileStore, Store, Syncing};
-use xxhash_rust::xxh3::xxh3_64;
+use vstream_store::{FileStore, Syncing};
 
 use crate::durability::Journaling;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::settings::Settings;
-use crate::version::{Directory, Manifest, RemoteLevel};
+use crate::version::{fresh_number, Directory, Manifest, RemoteLevel};
 
 /// Changes the settings of an engine that is being opened.
 type Adjust<'a> = &'a mut dyn FnMut(&mut Settings, &mut Journaling);
@@ -190,12 +188,4 @@ fn in_memory(settings: Settings) -> Result<Engine, Error> {
         ));
     }
     Engine::empty(settings)
-}
-
-/// Draws a number that two collections are very unlikely to share. The number tells their logs
-/// apart if files are mixed up.
-fn fresh_number(store: &FileStore) -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (place, process) = (store.describe(""), std::process::id());
-    xxh3_64(format!("{place} {} {process}", now.as_nanos()).as_bytes())
 }

@@ -88,6 +88,14 @@ impl Engine {
         self.journal.as_ref().map_or(Ok(0), Journal::place_segments)
     }
 
+    /// Says that no state of the engine before this one will be opened again, not even that from which
+    /// this one was opened ([`crate::RemoteLevel::with_pointers`]). From now on this engine deletes the
+    /// far copies of that one which it does not need. Far copies that several engines have taken are not
+    /// among them.
+    pub fn inherit_remote(&self) {
+        self.journal.iter().for_each(Journal::inherit_remote);
+    }
+
     /// Where the segments are; `None` without a remote level. Cost: lists the directory.
     pub fn remote_stats(&self) -> Option<RemoteStats> {
         self.journal.as_ref()?.remote_stats()

@@ -345,6 +345,11 @@ impl Journal {
         self.placement.place(&|| true)
     }
 
+    /// Makes the far copies of the engine before this one its own.
+    pub(crate) fn inherit_remote(&self) {
+        self.placement.inherit();
+    }
+
     pub(crate) fn remote_stats(&self) -> Option<RemoteStats> {
         self.placement.stats()
     }

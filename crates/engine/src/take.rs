@@ -1,7 +1,8 @@
 //! Takes rows out of the shared state of another partition.
 //!
 //! 1. Segments are taken as they are: their files get a name here, and rows of other shards are deleted
-//!    in the delete bitmap. Nothing is sorted, coded or written again, so the cost per row is that of
+//!    in the delete bitmap. One that is away stays there and is read there: this partition gets a pointer
+//!    to the same far copy, which no partition deletes from then on. Nothing is sorted, coded or written again, so the cost per row is that of
 //!    opening a segment and reading its keys.
 //! 2. Rows that the logs of the state hold are inserted, and so are the rows of segments whose id has a
 //!    row here already: the newer of the two must win.
@@ -16,7 +17,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use vstream_attribute::Schema;
-use vstream_store::{FileStore, Syncing};
+use vstream_store::Syncing;
 
 use crate::durable::in_order;
 use crate::engine::Engine;
@@ -45,7 +46,7 @@ struct SourceRows {
 /// The segments of a source, for several threads.
 #[derive(Clone, Copy)]
 struct Segments<'a> {
-    store: &'a FileStore,
+    directory: &'a Directory,
     tree: &'a Tree,
     collection: u64,
     entries: &'a [SegmentEntry],
@@ -69,7 +70,7 @@ impl Source {
 impl SourceRows {
     fn segments(&self) -> Segments<'_> {
         Segments {
-            store: &self.directory.store,
+            directory: &self.directory,
             tree: &self.rows.tree,
             collection: self.manifest.collection,
             entries: &self.manifest.base.segments,
@@ -128,7 +129,8 @@ impl Engine {
     fn open_source(&self, source: &Path) -> Result<Source, Error> {
         let mut directory = Directory::open(source, Syncing::Off)?;
         let manifest = Manifest::read(&directory.store)?;
-        directory.open_remote(None, manifest.collection)?;
+        let ours = self.journal.as_ref().and_then(|journal| journal.versions().directory().tiers());
+        directory.open_remote_beside(ours, manifest.collection)?;
         if !manifest.settings.row_form().is_like(&self.settings.row_form()) {
             return Err(Error::invalid(format!(
                 "{} has another dimension, metric, element, or kind of ids or groups than this \
@@ -391,10 +393,11 @@ fn take_segment(
     here: &SegmentEntry,
     versions: &VersionSet,
 ) -> Result<(SegmentEntry, LiveSegment), Error> {
-    let Directory { store, .. } = versions.directory();
+    let directory = versions.directory();
+    let store = &directory.store;
     let collection = versions.manifest().collection;
     let there = kept.entry.expect("an entry of the state").number;
-    store.take(source.store, &segment_name(there), &segment_name(here.number))?;
+    directory.take(source.directory, &segment_name(there), &segment_name(here.number))?;
     if here.deleted > 0 {
         here.write_delete_bitmap(store, collection, &kept.bits)?;
     }

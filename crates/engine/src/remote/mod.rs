@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::layout::segment_name;
 use crate::priority::yield_to_others;
 use crate::tree::{plan_moves, Move, Part};
-use crate::version::VersionSet;
+use crate::version::{Tiers, VersionSet};
 
 /// Time between two rounds of the thread, and between two looks whether it shall end.
 const ROUND: Duration = Duration::from_millis(500);
@@ -105,7 +105,30 @@ impl Placement {
                 Err(error) => return Err(error.into()),
             }
         }
+        self.drop_retired(tiers, keep_going)?;
         Ok(copied)
+    }
+
+    /// Removes segments from the directory that were merged, have a far copy, and are named by shared
+    /// states: these lead to the far copy.
+    fn drop_retired(&self, tiers: &Tiers, keep_going: &dyn Fn() -> bool) -> Result<(), Error> {
+        for name in self.versions.directory().retired() {
+            if tiers.files.keeps_pointers() && tiers.files.has_far_copy(&name) && keep_going() {
+                match tiers.files.send(&name, keep_going) {
+                    // Its last state is gone.
+                    Err(error) if error.kind() == vstream_store::ErrorKind::NotFound => {}
+                    done => drop(done?),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the far copies of the engine before this one its own.
+    pub(crate) fn inherit(&self) {
+        if let Some(tiers) = self.versions.directory().tiers() {
+            tiers.files.inherit();
+        }
     }
 
     pub(crate) fn stats(&self) -> Option<RemoteStats> {

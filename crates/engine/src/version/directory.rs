@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use vstream_store::remote::Tiered;
 use vstream_store::{DirectoryLock, FileStore, Store, Syncing};
 
 use super::manifest::Manifest;
@@ -61,12 +62,49 @@ impl Directory {
         };
         if let Some(level) = named {
             let (store, tiers) = level.open(&self.store, collection)?;
-            if given.is_some() {
+            if given.is_some() && !level.has_pointers() {
                 level.write(&self.store)?;
             }
             (self.store, self.tiers) = (store, Some(tiers));
+        } else if Tiered::has_pointers(&self.store)? {
+            return Err(self.without_far_store());
         }
         Ok(())
+    }
+
+    /// Opens the far store of a directory whose files are to be taken: the one that it names, or `ours` if
+    /// it has pointers. Errors: as [`Directory::open_remote`].
+    pub(crate) fn open_remote_beside(
+        &mut self,
+        ours: Option<&Tiers>,
+        collection: u64,
+    ) -> Result<(), Error> {
+        if !Tiered::has_pointers(&self.store)? {
+            return self.open_remote(None, collection);
+        }
+        let ours = ours.ok_or_else(|| self.without_far_store())?;
+        let (store, files) = ours.files.reading(&self.store)?;
+        (self.store, self.tiers) = (store, Some(Tiers { files, local_bytes: 0 }));
+        Ok(())
+    }
+
+    fn without_far_store(&self) -> Error {
+        Error::invalid(format!(
+            "{} has segments in a remote level, and no address was given: give the one that it was made \
+             with. A job names it in collection.remote; a savepoint needs none",
+            self.store.describe("")
+        ))
+    }
+
+    /// Takes the file `name` of another directory as file `to`: its far copy, where both know it; else its
+    /// bytes. Errors: those of both stores.
+    pub(crate) fn take(&self, from: &Directory, name: &str, to: &str) -> Result<(), Error> {
+        if let (Some(ours), Some(theirs)) = (&self.tiers, &from.tiers) {
+            if ours.files.take(&theirs.files, name, to)? {
+                return Ok(());
+            }
+        }
+        Ok(self.store.take(&from.store, name, to)?)
     }
 
     /// The remote level, if there is one.
@@ -146,6 +184,11 @@ impl Directory {
         }
         pins.stuck.insert(name.to_owned());
         pins.stuck.retain(|name| self.store.delete(name).is_err());
+    }
+
+    /// Names of files that go with their last pin.
+    pub(crate) fn retired(&self) -> Vec<String> {
+        self.pins().doomed.iter().cloned().collect()
     }
 
     /// Returns the number of files that could not be removed yet.

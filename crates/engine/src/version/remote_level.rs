@@ -3,13 +3,16 @@
 //!
 //! Which segments are where is not in the manifest: a segment whose file is not in the directory is in
 //! the far store. The file `REMOTE` says where that store is, so that the directory can be opened,
-//! verified and inspected by its path alone.
+//! verified and inspected by its path alone. A directory with pointers has no such file: its copies are
+//! opened on other machines, by programs that know the address.
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use vstream_store::remote::{Location, RetryPolicy, Tiered};
 use vstream_store::{Access, Clock, ErrorKind, FileStore, Range, Store, Syncing, SystemClock};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::manifest::Manifest;
 use crate::error::Error;
@@ -34,6 +37,7 @@ pub struct RemoteLevel {
     store: Option<Arc<dyn Store>>,
     clock: Arc<dyn Clock>,
     local_bytes: u64,
+    has_pointers: bool,
 }
 
 /// The remote level of an open directory.
@@ -54,13 +58,29 @@ impl RemoteLevel {
             return Err(Error::invalid("the address of the remote level has more than one line"));
         }
         let address = Some(Location::parse(address)?);
-        Ok(RemoteLevel { address, store: None, clock: Arc::new(SystemClock::new()), local_bytes })
+        let clock = Arc::new(SystemClock::new());
+        Ok(RemoteLevel { address, store: None, clock, local_bytes, has_pointers: false })
     }
 
     /// A store of the program's own, which holds the segments of this collection alone. The program
     /// must give it again whenever the directory is opened.
     pub fn over(store: Arc<dyn Store>, clock: Arc<dyn Clock>, local_bytes: u64) -> RemoteLevel {
-        RemoteLevel { address: None, store: Some(store), clock, local_bytes }
+        let (address, store) = (None, Some(store));
+        RemoteLevel { address, store, clock, local_bytes, has_pointers: false }
+    }
+
+    /// Has shared states name the segments that are away, instead of holding their bytes
+    /// ([`crate::Engine::share`]). For engines that are opened from copies of such states: all of them use
+    /// the address together, under names of their own, and each must be given it whenever it is opened.
+    /// The directory has a pointer for each segment with a far copy.
+    pub fn with_pointers(mut self) -> RemoteLevel {
+        self.has_pointers = true;
+        self
+    }
+
+    /// True if the directory has pointers, and does not name the far store itself.
+    pub(super) fn has_pointers(&self) -> bool {
+        self.has_pointers
     }
 
     /// The remote level that a directory names, if it names one. Errors: `Invalid` if it is a store of
@@ -107,12 +127,26 @@ impl RemoteLevel {
     ) -> Result<(FileStore, Tiers), Error> {
         let far = match (&self.store, &self.address) {
             (Some(store), _) => store.clone(),
+            (None, Some(address)) if self.has_pointers => open_far(address)?,
             (None, Some(address)) => open_far(&address.join(&format!("{collection:016x}")))?,
             (None, None) => return Err(Error::internal("a remote level without a store")),
         };
-        let (store, files) = Tiered::beside(near, far, may_move, self.clock.clone())?;
+        let (store, files) = if self.has_pointers {
+            // A state may be opened more than once, and each opening makes copies of its own.
+            let prefix = format!("{collection:016x}-{:016x}", fresh_number(near));
+            Tiered::with_pointers(near, far, may_move, self.clock.clone(), &prefix)?
+        } else {
+            Tiered::beside(near, far, may_move, self.clock.clone())?
+        };
         Ok((store, Tiers { files, local_bytes: self.local_bytes }))
     }
+}
+
+/// Draws a number that two collections, or two openings of one, are very unlikely to share.
+pub(crate) fn fresh_number(store: &FileStore) -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (place, process) = (store.describe(""), std::process::id());
+    xxh3_64(format!("{place} {} {process}", now.as_nanos()).as_bytes())
 }
 
 /// The files of the collection or snapshot in a directory, those in its far store among them. Errors:

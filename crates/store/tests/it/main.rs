@@ -6,6 +6,7 @@ mod cache;
 mod contract;
 mod faults;
 mod files;
+mod pointed;
 #[cfg(feature = "remote")]
 mod proxy;
 mod remote;

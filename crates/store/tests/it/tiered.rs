@@ -176,6 +176,8 @@ fn what_is_removed_is_gone_in_both_places() {
         ErrorKind::NotFound
     );
     assert!(store.put("s-1", b"other").is_err(), "the old copy would be taken for it");
+    tiered.settle().expect("nothing to delete while it is read");
+    drop(open);
     assert_eq!(tiered.settle().unwrap_err().kind(), ErrorKind::Unavailable);
     places.fail(0);
     places.clock.sleep(Duration::from_secs(60));

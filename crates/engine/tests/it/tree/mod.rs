@@ -6,6 +6,7 @@ mod bounded;
 mod counted;
 mod expiry;
 mod failing;
+mod far_states;
 mod graphs;
 mod hot;
 mod model;

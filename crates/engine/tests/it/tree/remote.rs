@@ -21,16 +21,16 @@ use super::{journaling, truth, Model};
 use crate::ask;
 
 const DIMENSION: usize = 64;
-const ROWS: u64 = 20_000;
+pub(super) const ROWS: u64 = 20_000;
 /// Rows of a segment before it is merged.
-const BATCH: u64 = 1_000;
+pub(super) const BATCH: u64 = 1_000;
 
 /// Objects in memory of whose requests so many of 1,000 give no answer.
 #[derive(Clone, Default)]
-struct Flaky {
+pub(super) struct Flaky {
     memory: MemoryObjects,
     failing: Arc<AtomicU64>,
-    seed: Arc<AtomicU64>,
+    pub(super) seed: Arc<AtomicU64>,
 }
 
 impl Flaky {
@@ -42,7 +42,7 @@ impl Flaky {
         Err(Fault::new(FaultKind::Doubtful, "no answer"))
     }
 
-    fn fail(&self, per_mille: u64) {
+    pub(super) fn fail(&self, per_mille: u64) {
         self.failing.store(per_mille, Ordering::SeqCst);
     }
 }
@@ -87,29 +87,41 @@ impl Clock for Ticking {
 
 /// The far store, which outlives engines.
 #[derive(Clone, Default)]
-struct Far {
-    objects: Flaky,
+pub(super) struct Far {
+    pub(super) objects: Flaky,
     clock: Arc<Ticking>,
 }
 
 impl Far {
-    fn level(&self, local_bytes: u64) -> RemoteLevel {
+    pub(super) fn level(&self, local_bytes: u64) -> RemoteLevel {
         let policy = RetryPolicy { total: Duration::from_secs(5), ..RetryPolicy::default() };
         let objects = Arc::new(self.objects.clone());
         let store = RemoteStore::new(objects, policy, self.clock.clone(), 3);
         RemoteLevel::over(Arc::new(store), self.clock.clone(), local_bytes)
     }
 
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         self.clock.sleep(Duration::from_secs(120));
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         self.objects.memory.content().into_keys().collect()
+    }
+
+    pub(super) fn remove(&self, name: &str) {
+        Objects::delete(&self.objects.memory, name, Duration::from_secs(1)).expect("removed");
+    }
+
+    /// True if a pointer in a directory leads to this far copy.
+    pub(super) fn is_named_in(&self, dir: &Path, name: &str) -> bool {
+        let files =
+            std::fs::read_dir(dir).expect("a list").map(|file| file.expect("a file").path());
+        let mut pointers = files.filter(|path| path.extension().is_some_and(|end| end == "far"));
+        pointers.any(|path| std::fs::read_to_string(path).expect("a text").contains(name))
     }
 }
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     Settings {
         memory: Some(1 << 20),
         recall_guard: false,
@@ -118,13 +130,13 @@ fn settings() -> Settings {
 }
 
 /// Whole numbers around one of 40 centers, so that sums are exact.
-fn vector_of(seed: u64) -> Vec<f32> {
+pub(super) fn vector_of(seed: u64) -> Vec<f32> {
     let mut random = SplitMix(seed.wrapping_mul(0x9e37_79b9));
     let mut center = SplitMix(random.below(40) as u64);
     (0..DIMENSION).map(|_| (center.below(60) + random.below(16)) as f32).collect()
 }
 
-fn put(engine: &mut Engine, model: &mut Model, id: u64, version: u64) {
+pub(super) fn put(engine: &mut Engine, model: &mut Model, id: u64, version: u64) {
     let vector = vector_of(id << 20 ^ version);
     let shard = (id % 128) as u16;
     let row = Row { id, version, code: id, shard, vector: &vector, fields: Default::default() };
@@ -133,7 +145,7 @@ fn put(engine: &mut Engine, model: &mut Model, id: u64, version: u64) {
 }
 
 /// `ROWS` rows, with updates and deletes among them, in many segments.
-fn fill(engine: &mut Engine, model: &mut Model, seed: u64) {
+pub(super) fn fill(engine: &mut Engine, model: &mut Model, seed: u64) {
     let (mut random, mut version) = (SplitMix(seed), seed << 32);
     let mut next = || {
         version += 1;
@@ -161,7 +173,7 @@ fn create(dir: &Path, level: RemoteLevel, kept: Journaling) -> Engine {
 }
 
 /// Opens it without threads.
-fn reopen(dir: &Path, level: RemoteLevel) -> Engine {
+pub(super) fn reopen(dir: &Path, level: RemoteLevel) -> Engine {
     let opened = Engine::builder()
         .dir(dir)
         .remote(level)
@@ -172,17 +184,17 @@ fn reopen(dir: &Path, level: RemoteLevel) -> Engine {
     opened.expect("it opens, wherever the segments are")
 }
 
-fn queries(seed: u64, count: u64) -> Vec<Vec<f32>> {
+pub(super) fn queries(seed: u64, count: u64) -> Vec<Vec<f32>> {
     (0..count).map(|at| vector_of(seed.wrapping_add(at) << 40)).collect()
 }
 
-fn check(engine: &Engine, model: &Model, seed: u64) {
+pub(super) fn check(engine: &Engine, model: &Model, seed: u64) {
     for query in queries(seed, 12) {
         assert_eq!(ask(&engine.reader(), &query, 10, Effort::Exact), truth(model, &query, 10));
     }
 }
 
-fn stats(engine: &Engine) -> RemoteStats {
+pub(super) fn stats(engine: &Engine) -> RemoteStats {
     engine.remote_stats().expect("a remote level")
 }
 

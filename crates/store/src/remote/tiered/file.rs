@@ -1,7 +1,7 @@
 //! An open file that is read here or in the far store, wherever it is at the moment.
 
 use std::io;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use super::Shared;
 use crate::buffer::Buffer;
@@ -11,25 +11,31 @@ use crate::store::{Range, ReadAt};
 
 pub(super) struct TieredFile {
     shared: Arc<Shared>,
-    name: String,
     access: Access,
     bytes: u64,
     /// `None` while it is in the far store alone.
     near: RwLock<Option<Arc<dyn InFile>>>,
+    far: Mutex<FarEnd>,
+}
+
+/// Its far copy.
+struct FarEnd {
+    name: String,
     /// Opened by the first read that needs it.
-    far: OnceLock<Arc<dyn ReadAt>>,
+    file: Option<Arc<dyn ReadAt>>,
 }
 
 impl TieredFile {
+    /// * `far`: the name of the far copy, now or once there is one.
     pub(super) fn new(
         shared: Arc<Shared>,
-        name: &str,
         access: Access,
         bytes: u64,
         near: Option<Arc<dyn InFile>>,
+        far: String,
     ) -> TieredFile {
-        let (name, near, far) = (name.to_owned(), RwLock::new(near), OnceLock::new());
-        TieredFile { shared, name, access, bytes, near, far }
+        let far = Mutex::new(FarEnd { name: far, file: None });
+        TieredFile { shared, access, bytes, near: RwLock::new(near), far }
     }
 
     pub(super) fn access(&self) -> Access {
@@ -45,6 +51,15 @@ impl TieredFile {
         *self.near.write().unwrap_or_else(PoisonError::into_inner) = Some(near);
     }
 
+    /// Far reads go to another copy of the same bytes from now on.
+    pub(super) fn move_far(&self, name: &str) {
+        *self.far() = FarEnd { name: name.to_owned(), file: None };
+    }
+
+    fn far(&self) -> MutexGuard<'_, FarEnd> {
+        self.far.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn near(&self) -> Option<Arc<dyn InFile>> {
         self.near.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -53,11 +68,15 @@ impl TieredFile {
     fn read_far(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         let far = &self.shared.far;
         far.count(ranges);
+        let (name, known) = {
+            let end = self.far();
+            (end.name.clone(), end.file.clone())
+        };
         far.ask(|store| {
-            let file = match self.far.get() {
-                Some(file) => file.clone(),
+            let file = match known {
+                Some(file) => file,
                 None => {
-                    let file = store.open(&self.name, self.access)?;
+                    let file = store.open(&name, self.access)?;
                     if file.bytes() != self.bytes {
                         let what = format!(
                             "it has {} bytes, and {} were sent there",
@@ -66,7 +85,11 @@ impl TieredFile {
                         );
                         return Err(Error::corrupt(file.name(), 0, what));
                     }
-                    self.far.get_or_init(|| file).clone()
+                    let mut end = self.far();
+                    if end.name == name {
+                        end.file = Some(file.clone());
+                    }
+                    file
                 }
             };
             file.read_many(ranges)

@@ -13,12 +13,18 @@
 //!    once that it is away.
 //!
 //! Only files that are written once may be sent. Nobody else may write to the far store's folder.
+//!
+//! A directory that many may follow, one after the other or at once, has *pointers* ([`Tiered::with_pointers`],
+//! `pointer.rs` and `pointed.rs`): it lists nothing in the far store, which many directories share.
 
 mod far;
 mod file;
+mod pointed;
+mod pointer;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -26,12 +32,13 @@ use xxhash_rust::xxh3::Xxh3;
 
 use self::far::Far;
 use self::file::TieredFile;
+use self::pointer::{pointer_name, FarCopy, Owner, POINTER};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind};
 use crate::file_store::FileStore;
 use crate::files::{Access, Files, InFile, OutFile};
 use crate::names::PARTIAL;
-use crate::store::{checksum_of, Range, Store, WALK_BYTES};
+use crate::store::{checksum_of, Entry, Range, Store, WALK_BYTES};
 
 /// A file that may be sent, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +79,12 @@ pub struct Tiered {
 /// What the directory shares with its open files.
 struct Shared {
     near: Arc<dyn Files>,
-    far: Far,
+    far: Arc<Far>,
     /// Which files may be sent.
     may_move: fn(&str) -> bool,
+    /// What the names of its far copies begin with. `None`: a copy has the name of its file, and there
+    /// are no pointers.
+    prefix: Option<String>,
     known: Mutex<Known>,
     sent: AtomicU64,
     sent_bytes: AtomicU64,
@@ -84,13 +94,25 @@ struct Shared {
 
 #[derive(Default)]
 struct Known {
-    /// Files with a far copy, and their lengths.
-    far: BTreeMap<String, u64>,
-    /// Far copies that are to be deleted.
-    doomed: BTreeSet<String>,
+    /// Files with a far copy.
+    far: BTreeMap<String, FarCopy>,
+    /// Far copies that are to be deleted, by name of the file.
+    doomed: BTreeMap<String, Doomed>,
     /// Files that are being sent or fetched.
     moving: BTreeSet<String>,
+    /// Files that stay here while others copy them, and how many do.
+    lent: HashMap<String, usize>,
+    /// Far copies of the directory before this one, whose files are gone here.
+    left: Vec<String>,
+    /// True if no far copy may be deleted any more.
+    is_over: bool,
     open: HashMap<String, Vec<Weak<TieredFile>>>,
+}
+
+/// A far copy that is to be deleted when its last reader has closed it.
+struct Doomed {
+    copy: String,
+    open: Vec<Weak<TieredFile>>,
 }
 
 impl Tiered {
@@ -104,13 +126,27 @@ impl Tiered {
         clock: Arc<dyn Clock>,
     ) -> Result<Tiered, Error> {
         let listed = far.list("")?.into_iter().filter(|entry| may_move(&entry.name));
-        let listed = listed.map(|entry| (entry.name, entry.bytes)).collect();
-        let known = Mutex::new(Known { far: listed, ..Known::default() });
+        let copy = |entry: Entry| FarCopy {
+            name: entry.name.clone(),
+            bytes: entry.bytes,
+            owner: Owner::This,
+        };
+        let listed = listed.map(|entry| (entry.name.clone(), copy(entry))).collect();
+        Ok(Tiered::over(near, Arc::new(Far::new(far, clock)), may_move, None, listed))
+    }
+
+    fn over(
+        near: Arc<dyn Files>,
+        far: Arc<Far>,
+        may_move: fn(&str) -> bool,
+        prefix: Option<String>,
+        copies: BTreeMap<String, FarCopy>,
+    ) -> Tiered {
+        let known = Mutex::new(Known { far: copies, ..Known::default() });
         let (sent, sent_bytes, fetched, fetched_bytes) = Default::default();
-        let far = Far::new(far, clock);
         let shared =
-            Shared { near, far, may_move, known, sent, sent_bytes, fetched, fetched_bytes };
-        Ok(Tiered { shared: Arc::new(shared) })
+            Shared { near, far, may_move, prefix, known, sent, sent_bytes, fetched, fetched_bytes };
+        Tiered { shared: Arc::new(shared) }
     }
 
     /// A store over the files of `near` and a far store; see [`Tiered::open`].
@@ -134,8 +170,8 @@ impl Tiered {
         let mut placed: BTreeMap<String, PlacedFile> = near
             .map(|(name, bytes)| (name.clone(), PlacedFile { name, bytes, is_near: true }))
             .collect();
-        for (name, &bytes) in &known.far {
-            let away = || PlacedFile { name: name.clone(), bytes, is_near: false };
+        for (name, copy) in &known.far {
+            let away = || PlacedFile { name: name.clone(), bytes: copy.bytes, is_near: false };
             placed.entry(name.clone()).or_insert_with(away);
         }
         Ok(placed.into_values().collect())
@@ -164,19 +200,26 @@ impl Tiered {
         let copied = if is_there { Some(0) } else { shared.copy_out(name, keep_going)? };
         let Some(copied) = copied else { return Ok(0) };
         let mut known = shared.known();
-        if known.doomed.contains(name) {
+        if known.doomed.contains_key(name) {
             // It was removed meanwhile.
             return Ok(copied);
         }
         let near = shared.near.open(name, Access::Cached).and_then(|file| file.bytes());
         let bytes = near.map_err(|e| shared.error(name, "look at", &e))?;
-        known.far.insert(name.to_owned(), bytes);
-        known.for_each_open(name, &mut |file| file.go_far());
-        shared.near.remove(name).map_err(|e| shared.error(name, "remove", &e))?;
+        if !is_there {
+            let copy = FarCopy { name: shared.far_name(name), bytes, owner: Owner::This };
+            shared.note(&mut known, name, copy)?;
+        }
         if copied > 0 {
             shared.sent.fetch_add(1, Ordering::Relaxed);
             shared.sent_bytes.fetch_add(copied, Ordering::Relaxed);
         }
+        if known.lent.contains_key(name) {
+            // Somebody copies it from here; a later call removes it.
+            return Ok(copied);
+        }
+        known.for_each_open(name, &mut |file| file.go_far());
+        shared.near.remove(name).map_err(|e| shared.error(name, "remove", &e))?;
         Ok(copied)
     }
 
@@ -218,15 +261,23 @@ impl Tiered {
         Ok(copied)
     }
 
-    /// Deletes the far copies of files that were removed. Errors: those of the far store; what is left
-    /// is deleted by a later call.
+    /// Deletes the far copies of files that were removed and that nobody reads any more. Errors: those
+    /// of the far store; what is left is deleted by a later call.
     pub fn settle(&self) -> Result<(), Error> {
-        let doomed: Vec<String> = {
+        let doomed: Vec<(String, String)> = {
             let known = self.shared.known();
-            known.doomed.difference(&known.moving).cloned().collect()
+            let is_free = |name: &String, doomed: &Doomed| {
+                let mut open = doomed.open.iter();
+                !known.moving.contains(name) && open.all(|file| file.strong_count() == 0)
+            };
+            let doomed = known.doomed.iter().filter(|(name, doomed)| is_free(name, doomed));
+            doomed.map(|(name, doomed)| (name.clone(), doomed.copy.clone())).collect()
         };
-        for name in doomed {
-            self.shared.far.ask(|far| far.delete(&name))?;
+        for (name, copy) in doomed {
+            if self.shared.known().is_over {
+                return Ok(());
+            }
+            self.shared.far.ask(|far| far.delete(&copy))?;
             self.shared.known().doomed.remove(&name);
         }
         Ok(())
@@ -276,6 +327,21 @@ impl Shared {
         Error::io(self.near.describe(name), doing, error)
     }
 
+    /// The name of a far copy that this directory makes.
+    fn far_name(&self, name: &str) -> String {
+        self.prefix.as_ref().map_or(name.to_owned(), |prefix| format!("{prefix}.{name}"))
+    }
+
+    /// Notes where the far copy of a file is, here and in the directory.
+    fn note(&self, known: &mut Known, name: &str, copy: FarCopy) -> Result<(), Error> {
+        if self.prefix.is_some() {
+            let written = pointer::write(&*self.near, name, &copy);
+            written.map_err(|e| self.error(&pointer_name(name), "write", &e))?;
+        }
+        known.far.insert(name.to_owned(), copy);
+        Ok(())
+    }
+
     /// `None` if another thread moves the file.
     fn begin_move<'a>(&'a self, name: &'a str) -> Result<Option<Moving<'a>>, Error> {
         if !(self.may_move)(name) {
@@ -291,8 +357,9 @@ impl Shared {
         let failed = |e: io::Error| self.error(name, "read", &e);
         let near = self.near.open(name, Access::Cached).map_err(failed)?;
         let bytes = near.bytes().map_err(failed)?;
+        let far_name = self.far_name(name);
         let sent = self.far.ask(|far| {
-            let mut out = far.create(name)?;
+            let mut out = far.create(&far_name)?;
             let mut offset = 0;
             while offset < bytes {
                 if !keep_going() {
@@ -313,7 +380,7 @@ impl Shared {
             Ok(is_sent) => Ok(is_sent.then_some(bytes)),
             Err(error) if error.kind() == ErrorKind::Exists => {
                 // An earlier attempt may have sent it, and its answer was lost.
-                let there = self.far.ask(|far| far.open(name, Access::Cached))?;
+                let there = self.far.ask(|far| far.open(&far_name, Access::Cached))?;
                 let is_same = there.bytes() == bytes
                     && checksum_of(&*there)? == checksum_near(&*near, bytes).map_err(failed)?;
                 is_same.then_some(Some(0)).ok_or(error)
@@ -329,7 +396,9 @@ impl Shared {
         partial: &str,
         keep_going: &dyn Fn() -> bool,
     ) -> Result<Option<u64>, Error> {
-        let file = self.far.ask(|far| far.open(name, Access::Cached))?;
+        let copy = self.known().far.get(name).map(|copy| copy.name.clone());
+        let copy = copy.unwrap_or_else(|| self.far_name(name));
+        let file = self.far.ask(|far| far.open(&copy, Access::Cached))?;
         let failed = |e: io::Error| self.error(name, "write", &e);
         let mut out = self.near.create(partial).map_err(failed)?;
         let mut offset = 0;
@@ -381,15 +450,19 @@ impl Files for Tiered {
         }
         // No file moves while the lock is held.
         let mut known = shared.known();
-        let (near, bytes) = match (shared.near.open(name, access), known.far.get(name)) {
+        let copy = known.far.get(name);
+        let (near, bytes) = match (shared.near.open(name, access), copy) {
             (Ok(near), _) => {
                 let bytes = near.bytes()?;
                 (Some(near), bytes)
             }
-            (Err(error), Some(&bytes)) if error.kind() == io::ErrorKind::NotFound => (None, bytes),
+            (Err(error), Some(copy)) if error.kind() == io::ErrorKind::NotFound => {
+                (None, copy.bytes)
+            }
             (Err(error), _) => return Err(error),
         };
-        let file = Arc::new(TieredFile::new(shared.clone(), name, access, bytes, near));
+        let far = copy.map_or_else(|| shared.far_name(name), |copy| copy.name.clone());
+        let file = Arc::new(TieredFile::new(shared.clone(), access, bytes, near, far));
         let open = known.open.entry(name.to_owned()).or_default();
         open.retain(|file| file.strong_count() > 0);
         open.push(Arc::downgrade(&file));
@@ -398,19 +471,39 @@ impl Files for Tiered {
 
     fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
         let known = self.shared.known();
-        if !replace && (known.far.contains_key(to) || known.doomed.contains(to)) {
+        if !replace && (known.far.contains_key(to) || known.doomed.contains_key(to)) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         self.shared.near.rename(from, to, replace)
     }
 
+    /// Links what is here. Whoever takes a file that is away reads it, or takes its pointer.
+    fn link(&self, from: &dyn Files, name: &str, to: &str) -> bool {
+        self.shared.near.link(from, name, to)
+    }
+
+    fn root(&self) -> Option<&Path> {
+        self.shared.near.root()
+    }
+
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut known = self.shared.known();
-        let was_far = known.far.remove(name).is_some();
-        if was_far || known.moving.contains(name) {
-            known.doomed.insert(name.to_owned());
+        let open = known.open.remove(name).unwrap_or_default();
+        let copy = known.far.remove(name);
+        let was_far = copy.is_some();
+        match copy {
+            Some(FarCopy { owner: Owner::Before, name: copy, .. }) => known.left.push(copy),
+            Some(FarCopy { owner: Owner::Nobody, .. }) => {}
+            Some(FarCopy { name: copy, .. }) => known.doom(name, Doomed { copy, open }),
+            None if known.moving.contains(name) => {
+                known.doom(name, Doomed { copy: self.shared.far_name(name), open });
+            }
+            None => {}
         }
-        known.open.remove(name);
+        if was_far && self.shared.prefix.is_some() {
+            // Best effort: nobody looks for the pointer of a file that nothing names.
+            let _ = self.shared.near.remove(&pointer_name(name));
+        }
         match self.shared.near.remove(name) {
             Err(error) if was_far && error.kind() == io::ErrorKind::NotFound => Ok(()),
             done => done,
@@ -423,10 +516,13 @@ impl Files for Tiered {
 
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let mut listed = self.shared.near.list()?;
+        if self.shared.prefix.is_some() {
+            listed.retain(|(name, _)| !name.ends_with(POINTER));
+        }
         let near: BTreeSet<String> = listed.iter().map(|(name, _)| name.clone()).collect();
         let known = self.shared.known();
         let away = known.far.iter().filter(|(name, _)| !near.contains(*name));
-        listed.extend(away.map(|(name, &bytes)| (name.clone(), bytes)));
+        listed.extend(away.map(|(name, copy)| (name.clone(), copy.bytes)));
         Ok(listed)
     }
 
