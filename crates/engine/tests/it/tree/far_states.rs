@@ -231,5 +231,5 @@ fn no_retained_state_loses_a_far_copy() {
     engine.place_segments().expect("settled");
     check(&engine, &model, 77);
     let placed = stats(&engine);
-    assert_eq!(placed.local_segments + placed.remote_segments, engine.stats().tree.segments as u64);
+    assert_eq!(placed.local_segments + placed.remote_segments, engine.stats().tree.segments);
 }
