@@ -100,7 +100,8 @@ pub struct ReadSnapshot {
 }
 
 impl ReadSnapshot {
-    pub(crate) fn reader(&self) -> &Reader {
+    /// The reader that made it, which sees later writes too.
+    pub fn reader(&self) -> &Reader {
         &self.reader
     }
 
@@ -180,11 +181,17 @@ impl Reader {
             if !done.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unavailable) {
                 break;
             }
-            let Reachable { rows, left_out } = self.tree.pin().reachable();
-            let snapshot = ReadSnapshot { reader: self.clone(), rows };
+            let (snapshot, left_out) = self.reachable();
             done = snapshot.search(query, scratch, out).map(|stats| (stats, left_out));
         }
         done
+    }
+
+    /// The present rows without the segments that are in a far store alone, for queries that must not wait
+    /// for it, and how many living rows that leaves out.
+    pub fn reachable(&self) -> (ReadSnapshot, u64) {
+        let Reachable { rows, left_out } = self.tree.pin().reachable();
+        (ReadSnapshot { reader: self.clone(), rows }, left_out)
     }
 
     /// Pins the present rows. A query on this read snapshot, on any thread, sees no later write.

@@ -50,6 +50,12 @@ pub struct CollectionSettings {
     /// Bytes of memory of each partition for the codes of its segments. The most visited codes stay
     /// in memory. `None`: all do.
     pub code_memory: Option<u64>,
+    /// Address of the store for the segments that queries ask for least: a folder, or
+    /// `s3://bucket/folder`, which all partitions use together. `None`: all segments lie on the local
+    /// disk.
+    pub remote: Option<String>,
+    /// Bytes of segments of each partition that stay on the local disk; with `remote` only.
+    pub disk: Option<u64>,
     /// The index of the segments that merges write.
     #[serde(serialize_with = "segment_index_name")]
     pub segments: SegmentIndex,
@@ -181,6 +187,8 @@ impl CollectionSettings {
             code_memory: section
                 .has("code-memory")
                 .then(|| section.size_bytes("code-memory", 0..=MEMORY_MAX, 0)),
+            remote: section.has("remote").then(|| section.far_store("remote")),
+            disk: section.has("disk").then(|| section.size_bytes("disk", 0..=MEMORY_MAX, 0)),
             segments: section.choice(
                 "segments",
                 "an index of segments",
@@ -209,6 +217,7 @@ impl CollectionSettings {
         };
         section.finish();
         settings.check_graph(section);
+        settings.check_remote(section);
         if section.is_clean() {
             // The router checks rules that involve several values.
             if let Err(error) = settings.route().validate() {
@@ -244,6 +253,38 @@ impl CollectionSettings {
             section.note(
                 "segments",
                 "graphs hold no string ids, attributes or groups. Leave these out, or choose clusters.",
+            );
+        }
+    }
+}
+
+impl CollectionSettings {
+    /// Notes what a remote level cannot be without or beside.
+    fn check_remote(&self, section: &Section) {
+        if self.remote.is_none() {
+            if self.disk.is_some() {
+                let sentence =
+                    "it says what stays here of what may go to a remote level, and there is \
+                                none. Set remote, or leave it out.";
+                section.note("disk", sentence);
+            }
+            return;
+        }
+        if self.disk.is_none() {
+            let sentence =
+                "this key is missing: with a remote level it says how much stays on the local \
+                            disk. Write it as in disk: 10 gb.";
+            section.note("disk", sentence);
+        }
+        if self.is_isolated() {
+            let sentence =
+                "isolated groups have no remote level. Leave it out, or collection.groups.";
+            section.note("remote", sentence);
+        } else if self.memory.is_none() {
+            section.note(
+                "memory",
+                "a remote level holds segments, and without a limit to memory there are none. Give a \
+                 limit, or leave remote out.",
             );
         }
     }

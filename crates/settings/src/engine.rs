@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vstream_engine::{IndexKind, Settings};
+use vstream_engine::{Error, IndexKind, RemoteLevel, Settings};
 
 use crate::collection::{CollectionSettings, IndexName};
 use crate::inside::MergedAudits;
@@ -27,6 +27,14 @@ impl CollectionSettings {
         settings.deletes_remembered = self.deletes_remembered.map(Duration::from_millis);
         settings.ablation = self.without;
         settings
+    }
+
+    /// The remote level of each partition; `None` if it has none. Errors: `Invalid` address, which was
+    /// refused already.
+    pub fn remote_level(&self) -> Result<Option<RemoteLevel>, Error> {
+        let Some(address) = &self.remote else { return Ok(None) };
+        // Partitions are opened from copies of their states, maybe more of them than there were.
+        RemoteLevel::at(address, self.disk.unwrap_or(0)).map(|level| Some(level.with_pointers()))
     }
 }
 
@@ -55,6 +63,41 @@ mod tests {
         ] {
             let refused = read(more).expect_err("it cannot be").to_string();
             assert!(refused.contains(named), "{more}: {refused}");
+        }
+    }
+
+    #[test]
+    fn a_remote_level_needs_segments_and_a_limit() {
+        let read = |more: &str| {
+            let text = format!(r#"{{"dimension": 64, "metric": "l2"{more}}}"#);
+            CollectionSettings::from_json(&text)
+        };
+        for address in
+            ["s3://bucket", "s3://bucket/a?endpoint=http://127.0.0.1:1&region=x", "/tmp/a"]
+        {
+            let more = format!(r#", "memory": "1 mb", "remote": "{address}", "disk": "10 gb""#);
+            let settings = read(&more).expect("accepted");
+            assert_eq!(
+                (settings.remote.as_deref(), settings.disk),
+                (Some(address), Some(10 << 30))
+            );
+            assert!(settings.remote_level().expect("an address").is_some());
+            assert_eq!(CollectionSettings::from_json(&settings.to_json()), Ok(settings));
+        }
+        let settings = read(r#", "memory": "1 mb", "remote": "far", "disk": 0"#).expect("accepted");
+        let remote = settings.remote.expect("a folder");
+        assert!(remote.starts_with('/') && remote.ends_with("/far"), "{remote}");
+        assert!(read("").expect("accepted").remote_level().expect("none").is_none());
+        for (more, named) in [
+            (r#", "remote": "/a", "disk": 0"#, "memory"),
+            (r#", "memory": "1 mb", "remote": "/a""#, "disk"),
+            (r#", "memory": "1 mb", "disk": "1 gb""#, "disk"),
+            (r#", "memory": "1 mb", "disk": 0, "remote": "s3://user:secret@bucket""#, "remote"),
+            (r#", "memory": "1 mb", "disk": 0, "remote": "ftp://there""#, "remote"),
+            (r#", "groups": {"mode": "isolated"}, "disk": 0, "remote": "/a""#, "remote"),
+        ] {
+            let refused = read(more).expect_err("it cannot be").to_string();
+            assert!(refused.contains(named) && !refused.contains("secret"), "{more}: {refused}");
         }
     }
 

@@ -154,6 +154,9 @@ fn folders(job: &JobSettings) -> Vec<(&'static str, PathBuf)> {
     if let Some(path) = job.checkpoint.as_ref().and_then(|checkpoint| checkpoint.path.local()) {
         folders.push(("checkpoint.path", path.to_path_buf()));
     }
+    if let Some(remote) = job.collection.remote.as_ref().filter(|remote| remote.starts_with('/')) {
+        folders.push(("collection.remote", PathBuf::from(remote)));
+    }
     if let Some(snapshot) = &job.snapshot {
         folders.push(("snapshot.path", snapshot.path.clone()));
     }

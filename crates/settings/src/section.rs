@@ -9,6 +9,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
+use vstream_engine::RemoteLevel;
 
 use crate::address::{after_scheme, FolderAddress};
 use crate::document::Document;
@@ -295,6 +296,33 @@ impl<'a> Section<'a> {
             self.note(key, &sentence);
             FolderAddress::Local(PathBuf::new())
         })
+    }
+
+    /// The address of a store that an engine opens by itself: a folder, made absolute, or
+    /// `s3://bucket/folder`.
+    pub(crate) fn far_store(&self, key: &'static str) -> String {
+        self.know(key, || (Form::Plain("path or address"), None));
+        let text = self.text(key, None);
+        if text.is_empty() {
+            return text;
+        }
+        if after_scheme(&text).is_some_and(|rest| rest.contains('@')) {
+            // Addresses are printed and logged, so the sentence does not repeat this one.
+            self.note(
+                key,
+                "an address holds no credentials. Leave them to the environment: AWS_ACCESS_KEY_ID and \
+                 AWS_SECRET_ACCESS_KEY.",
+            );
+            return String::new();
+        }
+        if let Err(refused) = RemoteLevel::at(&text, 0) {
+            self.note(key, &format!("{refused}."));
+            return String::new();
+        }
+        if after_scheme(&text).is_some() {
+            return text;
+        }
+        std::path::absolute(&text).map_or(text, |path| path.display().to_string())
     }
 
     /// The unchanged mapping at `key`, for settings that are passed on without validation.

@@ -159,9 +159,9 @@ impl SharedState {
         }
     }
 
-    /// Drops the state because its engine ends, and not because nobody needs its files any more: no far
-    /// copy is deleted from now on, by the engine either.
-    pub fn abandon(self) {
+    /// Has no far copy deleted from now on. Call it before the state is dropped because its engine ends,
+    /// and not because nobody needs its files any more.
+    pub fn end_deletes(&self) {
         if let Some(tiers) = self.versions.directory().tiers() {
             tiers.files.end_deletes();
         }

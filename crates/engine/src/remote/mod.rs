@@ -136,7 +136,10 @@ impl Placement {
         let mut stats = RemoteStats { counts: tiers.files.counts(), ..RemoteStats::default() };
         // A round may take minutes, and nobody waits for it here.
         stats.failure = self.failure.try_lock().ok().and_then(|failure| failure.clone());
-        for file in tiers.files.placed().unwrap_or_default() {
+        // States keep what was merged meanwhile; nobody asks for it here.
+        let retired = self.versions.directory().retired();
+        let placed = tiers.files.placed().unwrap_or_default().into_iter();
+        for file in placed.filter(|file| !retired.contains(&file.name)) {
             let (segments, bytes) = match file.is_near {
                 true => (&mut stats.local_segments, &mut stats.local_bytes),
                 false => (&mut stats.remote_segments, &mut stats.remote_bytes),

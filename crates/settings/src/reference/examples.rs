@@ -47,7 +47,7 @@ const MINIMAL: &[&str] = &[
 
 /// Jobs with the keys that are absent unless they are given.
 const FULL: &[&str] = &[
-    "collection: {dimension: 4, metric: l2, memory: 1 mb, code-memory: 1 mb, \
+    "collection: {dimension: 4, metric: l2, memory: 1 mb, code-memory: 1 mb, remote: r, disk: 1 gb, \
                   groups: {mode: shared}, deletes-remembered: 1 h, payload-limit: 64 kb}\n\
      vectors: {kind: generator, path: v.fbin}\n\
      queries: {kind: generator, path: q.fbin}\n\

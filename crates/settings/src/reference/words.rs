@@ -194,6 +194,19 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     ),
     (
         "collection",
+        "remote",
+        "A store for the rows that queries ask for least, which all partitions use together: they lie \
+         there alone, are searched there by ranges, and come back when they are asked for. It needs \
+         `memory` and `disk`: [a remote level](object-store.md#a-remote-level). Without it all rows lie on \
+         the machine.",
+    ),
+    (
+        "collection",
+        "disk",
+        "Local disk of each partition for files of rows; the others are in `remote`.",
+    ),
+    (
+        "collection",
         "segments",
         "The index of the largest files of rows: with `graph` merges write a disk graph, which finds the \
          same with fewer reads and takes more disk and CPU time. It needs `memory`, and takes none of \

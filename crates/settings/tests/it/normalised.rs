@@ -21,7 +21,7 @@ fn a_job_is_completed_with_defaults() {
             "dimension": 4, "metric": "cosine", "element": "f32", "index": "cluster",
             "encoder": {"kind": "cells", "cells": 1024, "recall-target": json["collection"]["encoder"]["recall-target"]},
             "recall-target": 0.95, "seed": 42, "memory": null,
-            "code-memory": null, "segments": "clusters", "deletes": "any", "id": "u64",
+            "code-memory": null, "remote": null, "disk": null, "segments": "clusters", "deletes": "any", "id": "u64",
             "attributes": {}, "open": false,
             "groups": null, "deletes-remembered": null, "payload-limit": null, "without": []
         },

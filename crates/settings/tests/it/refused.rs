@@ -531,8 +531,8 @@ fn a_collection_from_json_says_the_same() {
         [
             "dimension: 5000 is out of range. Give a whole number from 1 to 4096.",
             "x: there is no such key. The keys here are dimension, metric, element, index, encoder, \
-             recall-target, seed, memory, code-memory, segments, deletes, id, attributes, open, groups, \
-             deletes-remembered, payload-limit, without."
+             recall-target, seed, memory, code-memory, remote, disk, segments, deletes, id, attributes, \
+             open, groups, deletes-remembered, payload-limit, without."
         ]
     );
 }

@@ -1,5 +1,5 @@
 //! The language border: each function is one call of `Bridge.java`. It converts the arguments and
-//! passes them on. `bridge/router.rs` has the calls of routers.
+//! passes them on. `bridge/router.rs` has the calls of routers, `bridge/state.rs` those of shared states.
 
 use std::path::PathBuf;
 
@@ -18,9 +18,9 @@ use crate::memory::{input, input_and_output};
 use crate::partition::{Partition, Pinned, Shards};
 use crate::sample::Draw;
 use crate::serve::{Moment, Serve};
-use crate::state::SharedStateHandle;
 
 mod router;
+mod state;
 
 /// Engines that Java holds.
 pub(crate) static ENGINES: Handles<Box<dyn Serve>> = Handles::new("engine", 1);
@@ -30,8 +30,6 @@ static SNAPSHOTS: Handles<Pinned> = Handles::new("snapshot", 3);
 static ADOPTIONS: Handles<Adopting> = Handles::new("adoption", 4);
 /// Read snapshots that Java holds.
 static READ_SNAPSHOTS: Handles<Box<dyn Moment>> = Handles::new("moment", 6);
-/// Shared states that Java holds.
-static STATES: Handles<SharedStateHandle> = Handles::new("state", 5);
 
 /// Readers of filters that Java holds.
 static FILTERS: Handles<Filters> = Handles::new("filters", 7);
@@ -158,15 +156,6 @@ pub extern "system" fn engine_take<'frame>(
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn engine_share<'frame>(
-    env: EnvUnowned<'frame>,
-    _class: JClass<'frame>,
-    engine: jlong,
-) -> jlong {
-    call(env, |_| Ok(STATES.insert(ENGINES.get(engine)?.share()?)))
-}
-
-#[jni_mangle("io.vstream.nativecore.Bridge")]
 pub extern "system" fn engine_moment<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
@@ -212,39 +201,6 @@ pub extern "system" fn moment_close<'frame>(
     moment: jlong,
 ) {
     call(env, |_| READ_SNAPSHOTS.remove(moment).map(drop))
-}
-
-#[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn state_files<'frame>(
-    env: EnvUnowned<'frame>,
-    _class: JClass<'frame>,
-    state: jlong,
-) -> JString<'frame> {
-    call(env, |env| {
-        let files = STATES.get(state)?.files()?;
-        Ok(env.new_string(files)?)
-    })
-}
-
-#[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn state_manifest<'frame>(
-    env: EnvUnowned<'frame>,
-    _class: JClass<'frame>,
-    state: jlong,
-) -> JByteArray<'frame> {
-    call(env, |env| {
-        let bytes = STATES.get(state)?.manifest()?;
-        Ok(env.byte_array_from_slice(&bytes)?)
-    })
-}
-
-#[jni_mangle("io.vstream.nativecore.Bridge")]
-pub extern "system" fn state_close<'frame>(
-    env: EnvUnowned<'frame>,
-    _class: JClass<'frame>,
-    state: jlong,
-) {
-    call(env, |_| STATES.remove(state).map(drop))
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]

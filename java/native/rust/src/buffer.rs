@@ -295,6 +295,28 @@ pub(crate) struct Writer<'a> {
     written: usize,
 }
 
+/// How much was read for an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Scanned {
+    /// Leaves; of a group, its rows.
+    pub(crate) leaves: usize,
+    /// True if rows were left out because a far store gave no answer.
+    pub(crate) is_partial: bool,
+}
+
+impl From<usize> for Scanned {
+    fn from(leaves: usize) -> Scanned {
+        Scanned { leaves, is_partial: false }
+    }
+}
+
+impl Scanned {
+    fn to_le_bytes(self) -> [u8; 4] {
+        let leaves = i32::try_from(self.leaves).unwrap_or(i32::MAX);
+        (if self.is_partial { -1 - leaves } else { leaves }).to_le_bytes()
+    }
+}
+
 impl<'a> Writer<'a> {
     /// A writer with room for `needed` bytes.
     pub(crate) fn new(bytes: &'a mut [u8], needed: usize) -> Result<Writer<'a>, Failure> {
@@ -310,9 +332,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes one answer: its rows, nearest first.
-    pub(crate) fn answer(&mut self, leaves: usize, neighbors: &[vstream_vector::Neighbor]) {
+    pub(crate) fn answer(
+        &mut self,
+        scanned: impl Into<Scanned>,
+        neighbors: &[vstream_vector::Neighbor],
+    ) {
         self.put(&(neighbors.len() as i32).to_le_bytes());
-        self.put(&i32::try_from(leaves).unwrap_or(i32::MAX).to_le_bytes());
+        self.put(&scanned.into().to_le_bytes());
         for neighbor in neighbors {
             self.put(&neighbor.id.to_le_bytes());
             self.put(&neighbor.version.to_le_bytes());
@@ -344,13 +370,13 @@ impl<'a> Writer<'a> {
 /// as [`push_fields`] writes it.
 pub(crate) fn push_answer(
     out: &mut Vec<u8>,
-    leaves: usize,
+    scanned: impl Into<Scanned>,
     neighbors: &[vstream_vector::Neighbor],
     fields: &[u8],
 ) {
     let follow = u32::from(!fields.is_empty());
     out.extend_from_slice(&(neighbors.len() as i32).to_le_bytes());
-    out.extend_from_slice(&i32::try_from(leaves).unwrap_or(i32::MAX).to_le_bytes());
+    out.extend_from_slice(&scanned.into().to_le_bytes());
     for neighbor in neighbors {
         out.extend_from_slice(&neighbor.id.to_le_bytes());
         out.extend_from_slice(&neighbor.version.to_le_bytes());

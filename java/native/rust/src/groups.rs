@@ -19,10 +19,11 @@ use vstream_settings::{CollectionSettings, MergedAudits};
 use vstream_store::{FileStore, Syncing};
 use vstream_vector::Neighbor;
 
+use crate::answer::FIELDS_BYTES_MAX;
 use crate::buffer::{push_answer, push_fields, Op, Queries, Query, Record, Records, Writer};
 use crate::failure::{Failure, Kind, Poison};
 use crate::filters;
-use crate::partition::{Shards, FIELDS_BYTES_MAX};
+use crate::partition::Shards;
 use crate::ranked::Ranked;
 use crate::serve::{Moment, Serve};
 use crate::state::{SharedStateHandle, State};

@@ -12,6 +12,7 @@
 //!    checkpoint. [`filters`] and [`ranked`] read what queries ask.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
+mod answer;
 mod bridge;
 mod buffer;
 mod failure;

@@ -5,19 +5,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
-use vstream_attribute::Fields;
 use vstream_engine::{
-    Answer, Applied, Awaiting, Durability, Engine, Error, Journaling, PinnedSnapshot, Query,
-    ReadSnapshot, Reader, Row, RowId, Scratch, SearchStats, Syncing, With, WithAttributes,
+    Applied, Awaiting, Durability, Engine, EngineBuilder, Journaling, PinnedSnapshot, ReadSnapshot,
+    Reader, Row, RowId, Syncing,
 };
 use vstream_settings::{CollectionSettings, MergedAudits};
-use vstream_vector::Neighbor;
 
-use crate::buffer::{
-    push_answer, push_fields, Asked, Effort, Op, Queries, Record, Records, Writer,
-};
+use crate::answer::{answer, answer_fields, reach, Workspace};
+use crate::buffer::{Op, Record, Records};
 use crate::failure::{Failure, Kind, Poison};
-use crate::filters;
 use crate::handover::{bucket, read_ranges, write_loads, Adopting, BUCKETS};
 use crate::late::{update_of, LateUpdates};
 use crate::leaving::Leaving;
@@ -86,6 +82,17 @@ fn scratch() -> Journaling {
     Journaling { durability: Durability::None, ..Journaling::default() }
 }
 
+/// Gives an engine the remote level of its collection, if there is one.
+fn with_remote<'a>(
+    builder: EngineBuilder<'a>,
+    settings: &CollectionSettings,
+) -> Result<EngineBuilder<'a>, Failure> {
+    Ok(match settings.remote_level()? {
+        Some(level) => builder.remote(level),
+        None => builder,
+    })
+}
+
 /// One partition's engine.
 pub(crate) struct Partition {
     poison: Poison,
@@ -111,7 +118,9 @@ impl Snapshot {
     pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.poison.guard(|| {
             answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
-                self.rows.search(query, &mut workspace.scratch, &mut workspace.found)
+                let Workspace { scratch, found } = workspace;
+                let first = self.rows.search(query, scratch, found);
+                reach(self.rows.reader(), first, &mut |rows| rows.search(query, scratch, found))
             })
         })
     }
@@ -120,7 +129,9 @@ impl Snapshot {
     pub(crate) fn search_fields(&self, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
         self.poison.guard(|| {
             answer_fields(self.dimension, &self.workspaces, bytes, &|query, with, workspace| {
-                self.rows.answer(query, with, &mut workspace.scratch)
+                let scratch = &mut workspace.scratch;
+                let first = self.rows.answer(query, with, scratch);
+                reach(self.rows.reader(), first, &mut |rows| rows.answer(query, with, scratch))
             })
         })
     }
@@ -137,13 +148,6 @@ struct Writing {
     leaving: Option<Leaving>,
     /// Upserts so far by bucket of the code; the counts wrap.
     writes: Vec<u32>,
-}
-
-/// Buffers of one search, except its answer.
-#[derive(Default)]
-struct Workspace {
-    scratch: Scratch,
-    found: Vec<Neighbor>,
 }
 
 impl Partition {
@@ -167,8 +171,8 @@ impl Partition {
         dir: &Path,
         shards: Shards,
     ) -> Result<Partition, Failure> {
-        let engine =
-            Engine::builder().dir(dir).scratch().journaling(scratch()).create(settings.engine())?;
+        let builder = with_remote(Engine::builder().dir(dir), settings)?;
+        let engine = builder.scratch().journaling(scratch()).create(settings.engine())?;
         Ok(Partition { shards: Some(shards), ..Partition::of(settings, engine) })
     }
 
@@ -180,8 +184,7 @@ impl Partition {
         shards: Shards,
     ) -> Result<Partition, Failure> {
         let mut differs = None;
-        let engine = Engine::builder()
-            .dir(dir)
+        let engine = with_remote(Engine::builder().dir(dir), settings)?
             .scratch()
             .adjust(&mut |found, journaling| {
                 let wanted = settings.engine();
@@ -250,7 +253,9 @@ impl Partition {
     pub(crate) fn search(&self, bytes: &[u8], out: &mut [u8]) -> Result<usize, Failure> {
         self.poison.guard(|| {
             answer(self.dimension, &self.workspaces, bytes, out, &|query, workspace| {
-                self.reader.search(query, &mut workspace.scratch, &mut workspace.found)
+                let Workspace { scratch, found } = workspace;
+                let first = self.reader.search(query, scratch, found);
+                reach(&self.reader, first, &mut |rows| rows.search(query, scratch, found))
             })
         })
     }
@@ -259,7 +264,9 @@ impl Partition {
     pub(crate) fn search_fields(&self, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
         self.poison.guard(|| {
             answer_fields(self.dimension, &self.workspaces, bytes, &|query, with, workspace| {
-                self.reader.answer(query, with, &mut workspace.scratch)
+                let scratch = &mut workspace.scratch;
+                let first = self.reader.answer(query, with, scratch);
+                reach(&self.reader, first, &mut |rows| rows.answer(query, with, scratch))
             })
         })
     }
@@ -289,10 +296,31 @@ impl Partition {
             .guard(|| Ok(SharedStateHandle::new(State::Rows(self.writer()?.engine.share()?))))
     }
 
+    /// Says that no state of the engine before this one will be opened again.
+    pub(crate) fn inherit_remote(&self) -> Result<(), Failure> {
+        self.poison.guard(|| {
+            self.writer()?.engine.inherit_remote();
+            Ok(())
+        })
+    }
+
     /// The engine's counts as one JSON object.
     pub(crate) fn stats_json(&self) -> Result<String, Failure> {
         self.poison.guard(|| {
-            let stats = self.writer()?.engine.stats();
+            let (stats, remote) = {
+                let engine = &self.writer()?.engine;
+                (engine.stats(), engine.remote_stats())
+            };
+            let remote = remote.map(|remote| {
+                json!({
+                    "local-bytes": remote.local_bytes,
+                    "remote-bytes": remote.remote_bytes,
+                    "remote-segments": remote.remote_segments,
+                    "read-bytes": remote.counts.far_read_bytes,
+                    "failures": remote.counts.far_failures,
+                    "failure": remote.failure,
+                })
+            });
             let recall = stats.recall.map(|estimate| {
                 json!({
                     "mean": estimate.recall,
@@ -307,6 +335,7 @@ impl Partition {
                 "leaves": stats.index.leaves,
                 "probes": stats.probes,
                 "recall": recall,
+                "remote": remote,
                 "memory-bytes": stats.index.memory_bytes,
                 "segment-bytes": stats.tree.segment_bytes,
                 "cache-bytes": stats.tree.cache_bytes,
@@ -490,97 +519,6 @@ impl Writing {
                 Ok(Outcome::Applied)
             }
         }
-    }
-}
-
-/// Answers the queries in `bytes` one after the other.
-fn answer(
-    dimension: usize,
-    workspaces: &Pool<Workspace>,
-    bytes: &[u8],
-    out: &mut [u8],
-    search: &dyn Fn(&Query<'_>, &mut Workspace) -> Result<SearchStats, Error>,
-) -> Result<usize, Failure> {
-    let queries = Queries::new(bytes, dimension)?;
-    if queries.wants_fields() {
-        return Err(Failure::invalid("A query asks what rows carry; call searchFields."));
-    }
-    let mut writer = Writer::new(out, queries.answer_bytes())?;
-    workspaces.with(|workspace| {
-        for query in queries.iter() {
-            let filter = query.asked.filter.map(filters::read).transpose()?;
-            let query = Query {
-                effort: effort(query.effort),
-                filter: filter.as_ref(),
-                radius: query.asked.radius,
-                ..Query::new(query.vector, query.k)
-            };
-            let stats = search(&query, workspace)?;
-            writer.answer(stats.leaves, &workspace.found);
-        }
-        Ok(writer.written())
-    })
-}
-
-/// Most bytes of what the rows of one answer carry. Further rows carry their string ids alone.
-pub(crate) const FIELDS_BYTES_MAX: usize = 16 << 20;
-
-/// Answers queries that ask what rows carry.
-fn answer_fields(
-    dimension: usize,
-    workspaces: &Pool<Workspace>,
-    bytes: &[u8],
-    search: &dyn Fn(&Query<'_>, &With, &mut Workspace) -> Result<Answer, Error>,
-) -> Result<Vec<u8>, Failure> {
-    let queries = Queries::new(bytes, dimension)?;
-    let mut out = Vec::new();
-    workspaces.with(|workspace| {
-        let mut fields = Vec::new();
-        for query in queries.iter() {
-            let filter = query.asked.filter.map(filters::read).transpose()?;
-            let with = with(&query.asked);
-            let asked = Query {
-                effort: effort(query.effort),
-                filter: filter.as_ref(),
-                radius: query.asked.radius,
-                ..Query::new(query.vector, query.k)
-            };
-            let answer = search(&asked, &with, workspace)?;
-            fields.clear();
-            if query.asked.wants_fields() {
-                for row in &answer.rows {
-                    let carried = row.fields.fields();
-                    let bytes =
-                        carried.attributes.bytes().len() + carried.payload.map_or(0, <[u8]>::len);
-                    if fields.len() + bytes <= FIELDS_BYTES_MAX {
-                        push_fields(&mut fields, &carried, false);
-                    } else {
-                        let name =
-                            Fields { name: carried.name, check: carried.check, ..Fields::NONE };
-                        push_fields(&mut fields, &name, true);
-                    }
-                }
-            }
-            push_answer(&mut out, answer.stats.leaves, &answer.neighbors, &fields);
-        }
-        Ok(out)
-    })
-}
-
-/// What of its rows a query asks for.
-fn with(asked: &Asked<'_>) -> With {
-    With {
-        attributes: WithAttributes::Of(asked.columns().collect()),
-        payload: asked.payload,
-        vector: false,
-    }
-}
-
-fn effort(effort: Effort) -> vstream_engine::Effort {
-    match effort {
-        Effort::Auto => vstream_engine::Effort::Auto,
-        Effort::Exact => vstream_engine::Effort::Exact,
-        Effort::Probes(probes) => vstream_engine::Effort::probes(probes),
     }
 }
 

@@ -37,6 +37,11 @@ pub(crate) trait Serve: Send + Sync {
         Err(no_index("no snapshot"))
     }
 
+    /// Says that no state of the engine before this one will be opened again.
+    fn inherit_remote(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Rows and writes by bucket.
     fn loads(&self) -> Result<Vec<u8>, Failure> {
         Err(no_index("no codes"))
@@ -115,6 +120,10 @@ impl Serve for Partition {
 
     fn pin(&self) -> Result<Pinned, Failure> {
         self.pin()
+    }
+
+    fn inherit_remote(&self) -> Result<(), Failure> {
+        self.inherit_remote()
     }
 
     fn loads(&self) -> Result<Vec<u8>, Failure> {

@@ -204,7 +204,7 @@ fn no_retained_state_loses_a_far_copy() {
         far.wait();
         if random.below(4) == 0 {
             for one in &mut retained {
-                one.lease.take().into_iter().for_each(SharedState::abandon);
+                one.lease.take().into_iter().for_each(|lease| lease.end_deletes());
                 one.is_before = false;
             }
             drop(engine);

@@ -48,6 +48,17 @@ fn first(words: &[u64], count: i32) -> Result<Record<'_>, Failure> {
 }
 
 #[test]
+fn a_partial_answer_says_so_beside_its_leaves() {
+    for (leaves, is_partial, expected) in
+        [(0, false, 0), (4, false, 4), (0, true, -1), (4, true, -5)]
+    {
+        let mut out = Vec::new();
+        push_answer(&mut out, Scanned { leaves, is_partial }, &[], &[]);
+        assert_eq!(out[4..8], i32::to_le_bytes(expected));
+    }
+}
+
+#[test]
 fn records_are_read_as_the_golden_file_says() {
     let words = records_golden();
     let read: Vec<Record> =

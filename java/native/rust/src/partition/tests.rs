@@ -172,7 +172,7 @@ fn rows(partition: &Partition) -> BTreeMap<u64, Expected> {
     let mut all = BTreeMap::new();
     for chunk in (0..ROWS).collect::<Vec<u64>>().chunks(500) {
         let ids: Vec<RowId> = chunk.iter().map(|&id| RowId { id, check: 0 }).collect();
-        let found = partition.reader.get(&ids, &With::everything()).expect("rows");
+        let found = partition.reader.get(&ids, &vstream_engine::With::everything()).expect("rows");
         for (id, row) in chunk.iter().zip(found) {
             let Some(row) = row else { continue };
             let fields = row.fields.fields();

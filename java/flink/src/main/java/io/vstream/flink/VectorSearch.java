@@ -211,6 +211,23 @@ public final class VectorSearch {
             return this;
         }
 
+        /**
+         * Lets the rows that queries ask for least lie in a store alone, which all partitions use
+         * together; without it all rows lie on the task managers. Comes after {@link #memory}.
+         *
+         * @param address {@code s3://bucket/folder}, or a folder that all task managers see
+         * @param diskBytes of each partition that stay on its local disk, 0 or more
+         */
+        public Builder remote(String address, long diskBytes) {
+            collection =
+                    normalized(
+                            tree(collection)
+                                    .put("remote", address)
+                                    .put("disk", diskBytes)
+                                    .toString());
+            return this;
+        }
+
         /** First vectors, from which the placement is learned; 20,000 if not set. */
         public Builder trainingSample(int count) {
             trainingSample = within("trainingSample", count, 10_000_000);

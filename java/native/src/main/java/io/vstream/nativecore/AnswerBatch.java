@@ -90,7 +90,13 @@ public final class AnswerBatch {
 
     /** Leaves that the engine read for this answer. */
     public int leavesScanned() {
-        return buffer.getInt(at + LEAVES);
+        int leaves = buffer.getInt(at + LEAVES);
+        return leaves < 0 ? -1 - leaves : leaves;
+    }
+
+    /** True if rows were left out, as they lie in a remote level that gave no answer. */
+    public boolean partial() {
+        return buffer.getInt(at + LEAVES) < 0;
     }
 
     /** Id of a neighbour, nearest first. */

@@ -38,7 +38,17 @@ final class Bridge {
 
     static native void momentClose(long moment);
 
-    static native String stateFiles(long state);
+    static native void engineInheritRemote(long engine);
+
+    static native String stateFiles(long state, boolean whole);
+
+    static native void stateBring(long state, String name, String directory);
+
+    static native void stateMakeOwn(long state);
+
+    static native boolean stateReleaseCopied(long state);
+
+    static native void stateEndDeletes(long state);
 
     static native byte[] stateManifest(long state);
 

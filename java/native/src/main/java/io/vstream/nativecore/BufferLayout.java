@@ -11,7 +11,8 @@ import java.nio.ByteOrder;
  * record   i64 id | i64 version | i64 code | u16 shard | u8 op | u8 fields follow | u8[4] zero
  *          | vector (upsert only) | fields (where they follow)
  * queries  i32 count | i32 flags | count x ( i32 k | i32 effort | vector | asked (flag 1) )
- * answers  per query: i32 n | i32 leaves scanned; of a group, its rows
+ * answers  per query: i32 n | i32 leaves scanned; of a group, its rows; -1 less that if rows were
+ *                     left out
  *                     | n x ( i64 id | i64 version | f32 distance | i32 fields follow )
  *                     | a fields block for each row with one
  * placement  i64 code | i32 shard | i32 zero

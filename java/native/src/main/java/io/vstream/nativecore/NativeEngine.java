@@ -84,6 +84,15 @@ public final class NativeEngine implements AutoCloseable {
     }
 
     /**
+     * Says that no state of the engine before this one will be opened again, not even that from
+     * which this one was opened: this engine now deletes what it does not need of what that one
+     * left in the remote level.
+     */
+    public void inheritRemote() {
+        Bridge.engineInheritRemote(handle.number());
+    }
+
+    /**
      * Adds the rows of some shards out of a shared state, which is only read.
      *
      * @param directory holds the manifest as {@link NativeState#MANIFEST} and the files

@@ -195,6 +195,20 @@ class BufferLayoutTest {
     }
 
     @Test
+    void aPartialAnswerSaysSoBesideItsLeaves() {
+        ByteBuffer buffer = BufferLayout.allocate(16);
+        buffer.putInt(4, 4).putInt(12, -5);
+        AnswerBatch answers = new AnswerBatch();
+        answers.read(buffer, 16);
+        assertThat(answers.next()).isTrue();
+        assertThat(answers.partial()).isFalse();
+        assertThat(answers.leavesScanned()).isEqualTo(4);
+        assertThat(answers.next()).isTrue();
+        assertThat(answers.partial()).isTrue();
+        assertThat(answers.leavesScanned()).isEqualTo(4);
+    }
+
+    @Test
     void aBatchRefusesAnotherDimensionAndMoreThanItHolds() {
         VectorBatch vectors = new VectorBatch(3, 1);
         assertInvalid(() -> vectors.upsert(1, 1, 0, 0, new float[2]), "2 elements");

@@ -71,12 +71,12 @@ final class Gathering {
         return answered;
     }
 
-    /** Notes whether a partition answered without a search. */
-    void lacks(boolean shed) {
-        lacking |= shed;
+    /** Notes whether a partition left out rows. */
+    void lacks(boolean rows) {
+        lacking |= rows;
     }
 
-    /** True if some partition was not searched. */
+    /** True if some partition left out rows. */
     boolean lacking() {
         return lacking;
     }

@@ -168,7 +168,7 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
     public void processElement(StreamRecord<PartialAnswer> element) throws Exception {
         PartialAnswer part = element.getValue();
         if (part.expected() == 1 && !part.ticket().audit()) {
-            answer(part.ticket(), List.of(part.rows()), 1, part.shed(), part.frontier());
+            answer(part.ticket(), List.of(part.rows()), 1, part.incomplete(), part.frontier());
             return;
         }
         long number = part.ticket().number();
@@ -199,7 +199,7 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
             // An audit compares the two lists partition by partition.
             gathering.rows().add(lost ? Neighbors.NONE : part.rows());
             gathering.include(part.frontier());
-            gathering.lacks(part.shed());
+            gathering.lacks(part.incomplete());
             if (part.ticket().audit()) {
                 gathering.exact().add(part.exact());
             }

@@ -129,6 +129,12 @@ public final class Names {
     /** Queries answered as partial without a search since this attempt began; no audits. */
     public static final String SHED = "searchesShed";
 
+    /** Queries that were searched without the rows in a remote level, which gave no answer. */
+    public static final String INCOMPLETE = "searchesIncomplete";
+
+    /** Bytes of rows that lie in a remote level alone. */
+    public static final String REMOTE_BYTES = "remoteBytes";
+
     /** Searches under way. */
     public static final String IN_FLIGHT = "searchesInFlight";
 

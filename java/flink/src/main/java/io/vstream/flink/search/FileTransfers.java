@@ -42,6 +42,7 @@ final class FileTransfers implements AutoCloseable {
     private static final long IDLE_SECONDS = 10;
     private static final long END_SECONDS = 10;
 
+    private final Path brought;
     private final ThreadPoolExecutor pool;
     private final CloseableRegistry streams = new CloseableRegistry();
 
@@ -52,8 +53,10 @@ final class FileTransfers implements AutoCloseable {
 
     /**
      * @param name of the threads
+     * @param brought folder for files on their way from a remote level into a savepoint
      */
-    FileTransfers(String name) {
+    FileTransfers(String name, Path brought) {
+        this.brought = brought;
         AtomicInteger number = new AtomicInteger();
         pool =
                 new ThreadPoolExecutor(
@@ -81,7 +84,8 @@ final class FileTransfers implements AutoCloseable {
             return state;
         }
 
-        private Pin use() {
+        /** One user more. */
+        Pin use() {
             users.incrementAndGet();
             return this;
         }
@@ -230,7 +234,10 @@ final class FileTransfers implements AutoCloseable {
                 if (done.isDone()) {
                     return;
                 }
-                StreamStateHandle handle = transfers.write(target, file);
+                StreamStateHandle handle =
+                        file.path() == null
+                                ? transfers.bringAndWrite(target, file, pin.state())
+                                : transfers.write(target, file, file.path());
                 if (!done.complete(handle)) {
                     delete(handle);
                 }
@@ -242,9 +249,23 @@ final class FileTransfers implements AutoCloseable {
         }
     }
 
-    private StreamStateHandle write(Target target, NativeState.File file) throws IOException {
+    /** Of what is in a remote level alone, as much is here at a time as there are threads. */
+    private StreamStateHandle bringAndWrite(Target target, NativeState.File file, NativeState state)
+            throws IOException {
+        Files.createDirectories(brought);
+        Path folder = Files.createTempDirectory(brought, "file-");
+        try {
+            state.bring(file.name(), folder);
+            return write(target, file, folder.resolve(file.name()));
+        } finally {
+            Folders.delete(folder);
+        }
+    }
+
+    private StreamStateHandle write(Target target, NativeState.File file, Path path)
+            throws IOException {
         CheckpointStateOutputStream out = open(target);
-        try (InputStream in = Files.newInputStream(file.path())) {
+        try (InputStream in = Files.newInputStream(path)) {
             copy(in, out);
             return close(out, file.bytes(), streams);
         } catch (IOException | RuntimeException e) {

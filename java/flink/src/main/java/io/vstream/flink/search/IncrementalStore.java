@@ -40,8 +40,21 @@ import org.apache.flink.runtime.state.StreamStateHandle;
  *   <li><b>A savepoint names nothing and is named by nothing</b>; so does the first checkpoint
  *       after a restore that leaves the old job its files name nothing.
  * </ul>
+ *
+ * <p>Rows in a remote level are not uploaded: small files of the state say where they are. The
+ * JobManager knows nothing of that, so the engine keeps there what a checkpoint names:
+ *
+ * <ul>
+ *   <li><b>The state of a checkpoint stays open until the checkpoint is dropped</b> or given up.
+ *   <li><b>At the end of the task nothing is deleted there</b>: the next attempt reads it.
+ *   <li><b>What the attempt before left there is deleted only</b> by a task that went on with
+ *       exactly its state, once the checkpoint that it came from is dropped, and unless that is
+ *       left to another job.
+ * </ul>
  */
 final class IncrementalStore implements SegmentSnapshotStore {
+
+    private static final long NONE = -1;
 
     private static final Pattern KEY =
             Pattern.compile("[0-9a-f]{16}\\.([a-z]+-\\d{10}(?:\\.[A-Za-z0-9-]+)*)\\.[0-9a-f]{16}");
@@ -52,15 +65,32 @@ final class IncrementalStore implements SegmentSnapshotStore {
     /** Files by key, for each checkpoint that is complete or may become it. */
     private final SortedMap<Long, Map<String, StreamStateHandle>> uploaded = new TreeMap<>();
 
+    /** States that lead to a remote level, for each checkpoint that may be restored. */
+    private final SortedMap<Long, FileTransfers.Pin> kept = new TreeMap<>();
+
     private final FileTransfers transfers;
     private long newestComplete = -1;
 
+    /** The checkpoint that this task alone goes on with, if what it left may become the task's. */
+    private long claimed = NONE;
+
+    private Runnable inherit = () -> {};
+    private boolean closed;
+
     /**
      * @param shards that the subtask owns
+     * @param brought folder for files on their way from a remote level into a savepoint
      */
-    IncrementalStore(KeyGroupRange shards) {
+    IncrementalStore(KeyGroupRange shards, Path brought) {
         this.shards = shards;
-        transfers = new FileTransfers("vstream-copy-" + shards.getStartKeyGroup());
+        transfers = new FileTransfers("vstream-copy-" + shards.getStartKeyGroup(), brought);
+    }
+
+    /** Sets what makes the engine the owner of what the attempt before left in the remote level. */
+    void whenClaimed(Runnable inherits) {
+        synchronized (uploaded) {
+            inherit = inherits;
+        }
     }
 
     @Override
@@ -70,6 +100,12 @@ final class IncrementalStore implements SegmentSnapshotStore {
                 target.options().getCheckpointType().getSharingFilesStrategy();
         Map<String, StreamStateHandle> known =
                 sharing == SharingFilesStrategy.FORWARD_BACKWARD ? reusable() : Map.of();
+        if (sharing == SharingFilesStrategy.FORWARD) {
+            // The restored checkpoint stays with the job that made it.
+            synchronized (uploaded) {
+                claimed = NONE;
+            }
+        }
         return new Upload(this, target, state, known).toAsyncSnapshotFutureTask(target.cancel());
     }
 
@@ -86,11 +122,47 @@ final class IncrementalStore implements SegmentSnapshotStore {
 
     @Override
     public void aborted(long checkpointId) {
+        FileTransfers.Pin unwanted = null;
         synchronized (uploaded) {
             if (checkpointId != newestComplete) {
                 uploaded.remove(checkpointId);
+                unwanted = kept.remove(checkpointId);
             }
         }
+        if (unwanted != null) {
+            unwanted.release();
+        }
+    }
+
+    @Override
+    public void subsumed(long checkpointId) {
+        List<FileTransfers.Pin> unwanted;
+        synchronized (uploaded) {
+            SortedMap<Long, FileTransfers.Pin> dropped = kept.headMap(checkpointId + 1);
+            unwanted = new ArrayList<>(dropped.values());
+            dropped.clear();
+            if (claimed != NONE && claimed <= checkpointId && !closed) {
+                claimed = NONE;
+                inherit.run();
+            }
+        }
+        unwanted.forEach(FileTransfers.Pin::release);
+    }
+
+    /** Keeps a state until its checkpoint is dropped or given up; releases it then. */
+    void keep(Target target, FileTransfers.Pin pin) {
+        synchronized (uploaded) {
+            if (!closed) {
+                kept.put(target.id(), pin);
+                return;
+            }
+        }
+        abandon(pin);
+    }
+
+    private static void abandon(FileTransfers.Pin pin) {
+        pin.state().endDeletes();
+        pin.release();
     }
 
     @Override
@@ -142,6 +214,13 @@ final class IncrementalStore implements SegmentSnapshotStore {
 
     @Override
     public void close() {
+        List<FileTransfers.Pin> pins;
+        synchronized (uploaded) {
+            closed = true;
+            pins = new ArrayList<>(kept.values());
+            kept.clear();
+        }
+        pins.forEach(IncrementalStore::abandon);
         transfers.close();
     }
 
@@ -176,6 +255,7 @@ final class IncrementalStore implements SegmentSnapshotStore {
         synchronized (uploaded) {
             uploaded.put(state.getCheckpointId(), files);
             newestComplete = state.getCheckpointId();
+            claimed = state.getCheckpointId();
         }
     }
 

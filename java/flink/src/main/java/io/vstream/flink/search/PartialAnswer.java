@@ -18,7 +18,8 @@ import org.apache.flink.core.memory.DataOutputView;
  * @param rows the answer; empty if the partition only takes part in an audit
  * @param frontier how much of the vector stream was applied before the search
  * @param exact the exact answer at the same position of the stream; empty unless audited
- * @param shed true if nothing was searched, since the partition had no time for it
+ * @param incomplete true if rows were left out: all, since the partition had no time for a search,
+ *     or those in a remote level that gave no answer
  */
 public record PartialAnswer(
         Ticket ticket,
@@ -27,7 +28,7 @@ public record PartialAnswer(
         Neighbors rows,
         Frontier frontier,
         Neighbors exact,
-        boolean shed) {
+        boolean incomplete) {
 
     /** The answer of a search. */
     public PartialAnswer(
@@ -82,7 +83,7 @@ public record PartialAnswer(
             answer.rows.write(target);
             answer.frontier.write(target);
             answer.exact.write(target);
-            target.writeBoolean(answer.shed);
+            target.writeBoolean(answer.incomplete);
         }
 
         @Override

@@ -17,6 +17,7 @@ final class PartitionGauges {
     private final Level memory;
     private final Level memoryTier;
     private final Level diskTier;
+    private final Level remoteBytes;
     private final Level freshnessLag;
     private final Ratio recall;
     private final Ratio margin;
@@ -27,6 +28,7 @@ final class PartitionGauges {
         memory = meters.level(Names.NATIVE_MEMORY);
         memoryTier = meters.tierBytes("memory");
         diskTier = meters.tierBytes("disk");
+        remoteBytes = meters.level(Names.REMOTE_BYTES);
         freshnessLag = meters.level(Names.FRESHNESS_LAG, UNKNOWN);
         recall = meters.ratio(Names.RECALL_ESTIMATE);
         margin = meters.ratio(Names.RECALL_MARGIN);
@@ -45,7 +47,9 @@ final class PartitionGauges {
         long inMemory = stats.path("memory-bytes").asLong();
         memory.set(inMemory);
         memoryTier.set(inMemory - stats.path("cache-bytes").asLong());
-        diskTier.set(stats.path("segment-bytes").asLong());
+        JsonNode remote = stats.path("remote");
+        diskTier.set(remote.path("local-bytes").asLong(stats.path("segment-bytes").asLong()));
+        remoteBytes.set(remote.path("remote-bytes").asLong());
         JsonNode estimate = stats.path("recall");
         recall.set(estimate.path("mean").asDouble(Double.NaN));
         margin.set(estimate.path("margin").asDouble(Double.NaN));

@@ -22,7 +22,7 @@ final class PartitionState implements AutoCloseable {
     private final PartitionSettings settings;
     private final KeyGroupRange shards;
     private final Path folder;
-    private final SegmentSnapshotStore store;
+    private final IncrementalStore store;
     private NativeEngine engine;
     private volatile boolean closed;
 
@@ -34,9 +34,9 @@ final class PartitionState implements AutoCloseable {
             throws IOException {
         this.settings = settings;
         this.shards = shards;
-        this.store = new IncrementalStore(shards);
         Files.createDirectories(parent);
         folder = Files.createTempDirectory(parent, "partition-" + partition + "-");
+        this.store = new IncrementalStore(shards, folder.resolve("brought"));
     }
 
     /** Opens the engine with what the handles hold; empty if there are none. */
@@ -44,6 +44,7 @@ final class PartitionState implements AutoCloseable {
         Path into = folder.resolve("restored");
         SegmentSnapshotStore.Restored restored = store.download(handles, into);
         engine = InterruptibleRestore.run("vstream-restore", () -> engine(restored), this::abandon);
+        store.whenClaimed(engine::inheritRemote);
     }
 
     private NativeEngine engine(SegmentSnapshotStore.Restored restored) throws IOException {
@@ -120,6 +121,11 @@ final class PartitionState implements AutoCloseable {
     /** See {@link SegmentSnapshotStore#aborted}. */
     void aborted(long checkpointId) {
         store.aborted(checkpointId);
+    }
+
+    /** See {@link SegmentSnapshotStore#subsumed}. */
+    void subsumed(long checkpointId) {
+        store.subsumed(checkpointId);
     }
 
     @Override

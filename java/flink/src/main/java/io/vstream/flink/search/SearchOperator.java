@@ -29,6 +29,7 @@ import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
+import org.apache.flink.runtime.state.KeyedStateBackend;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -97,6 +98,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient PartitionGauges gauges;
     private transient Count searches;
     private transient Count shed;
+    private transient Count incomplete;
     private transient Count searchNanos;
     private transient Count queueNanos;
     private transient Level inFlight;
@@ -176,6 +178,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         gauges = new PartitionGauges(meters);
         searches = meters.count(Names.SEARCHES);
         shed = meters.count(Names.SHED);
+        incomplete = meters.count(Names.INCOMPLETE);
         searchNanos = meters.count(Names.SEARCH_NANOS);
         queueNanos = meters.count(Names.QUEUE_NANOS);
         inFlight = meters.level(Names.IN_FLIGHT);
@@ -301,9 +304,10 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
 
     private void answer(SearchResult result) {
         PartialAnswer answer = result.answer();
-        if (answer.shed()) {
+        if (!result.searched()) {
             shed.inc(answer.ticket().audit() ? 0 : 1);
         } else if (!answer.ticket().audit()) {
+            incomplete.inc(answer.incomplete() ? 1 : 0);
             searches.inc();
             searchNanos.inc(result.searchNanos());
             queueNanos.inc(result.queueNanos());
@@ -368,6 +372,19 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     public void notifyCheckpointAborted(long checkpointId) throws Exception {
         super.notifyCheckpointAborted(checkpointId);
         state.aborted(checkpointId);
+    }
+
+    /**
+     * Flink tells keyed state backends alone which checkpoints are dropped; this operator has none.
+     */
+    @Override
+    public <K> KeyedStateBackend<K> getKeyedStateBackend() {
+        return SubsumedCheckpoints.told(
+                checkpointId -> {
+                    if (state != null) {
+                        state.subsumed(checkpointId);
+                    }
+                });
     }
 
     @Override

@@ -61,7 +61,7 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
                         Neighbors.NONE,
                         true);
         return new SearchResult(
-                answer, copy.bucket(), 0, 0, System.nanoTime() - createdNanos, null);
+                answer, copy.bucket(), 0, false, 0, System.nanoTime() - createdNanos, null);
     }
 
     @Override
@@ -83,17 +83,27 @@ final class SearchTask implements SearchExecutor.Task<SearchResult> {
             buffers.answers().search(partition.engine, buffers.queries());
         }
         Neighbors found = copy.inFanOut() ? next(buffers.answers()) : Neighbors.NONE;
+        boolean incomplete = copy.inFanOut() && buffers.answers().partial();
         boolean grouped = !copy.asked().group().isEmpty();
         int read = copy.inFanOut() && !audit ? buffers.answers().leavesScanned() : 0;
         boolean large = grouped && copy.part() == QueryCopy.WHOLE && read > partition.spreadRows;
         Neighbors exact = audit ? next(buffers.answers()) : Neighbors.NONE;
+        incomplete |= audit && buffers.answers().partial();
         partition.buffers.release(buffers);
         PartialAnswer answer =
-                new PartialAnswer(copy.ticket(), origin(), copy.expected(), found, frontier, exact);
+                new PartialAnswer(
+                        copy.ticket(),
+                        origin(),
+                        copy.expected(),
+                        found,
+                        frontier,
+                        exact,
+                        incomplete);
         return new SearchResult(
                 answer,
                 copy.bucket(),
                 grouped ? 0 : read,
+                true,
                 System.nanoTime() - startedNanos,
                 startedNanos - createdNanos,
                 large ? copy.asked().group() : null);

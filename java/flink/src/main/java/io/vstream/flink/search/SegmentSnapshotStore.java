@@ -49,6 +49,9 @@ interface SegmentSnapshotStore extends AutoCloseable {
     /** The checkpoint will never be. */
     void aborted(long checkpointId);
 
+    /** The JobManager has dropped the checkpoint and all before it: nobody will restore them. */
+    void subsumed(long checkpointId);
+
     /**
      * The states to restore.
      *
@@ -67,7 +70,10 @@ interface SegmentSnapshotStore extends AutoCloseable {
     Restored download(Collection<KeyedStateHandle> handles, Path into)
             throws IOException, InterruptedException;
 
-    /** Stops what is under way and deletes what no checkpoint has. */
+    /**
+     * Stops what is under way and deletes what no checkpoint has. What checkpoints name in a remote
+     * level stays, so this comes before the end of the engine.
+     */
     @Override
     void close();
 }

@@ -79,7 +79,7 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
     }
 
     private KeyedStateHandle upload() throws Exception {
-        List<NativeState.File> all = pin.state().files();
+        List<NativeState.File> all = files();
         List<NativeState.File> missing =
                 all.stream().filter(file -> !known.containsKey(file.key())).toList();
         CompletableFuture<Void> stop = new CompletableFuture<>();
@@ -107,6 +107,9 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
         byte[] description = pin.state().manifest();
         manifest = write(description);
         store.note(target, named);
+        if (!own && pin.state().releaseCopied()) {
+            store.keep(target, pin.use());
+        }
         return new IncrementalRemoteKeyedStateHandle(
                 store.engine(),
                 store.shards(),
@@ -115,6 +118,19 @@ final class Upload extends AsyncSnapshotCallable<SnapshotResult<KeyedStateHandle
                 own ? paths : List.of(),
                 manifest,
                 bytes + description.length);
+    }
+
+    /** What the checkpoint names or holds; a savepoint holds everything. */
+    private List<NativeState.File> files() {
+        if (own) {
+            return pin.state().wholeFiles();
+        }
+        if (target.options().getCheckpointType().getSharingFilesStrategy()
+                == SharingFilesStrategy.FORWARD) {
+            // The job that left its files alone may delete what it has in the remote level.
+            pin.state().makeOwn();
+        }
+        return pin.state().files();
     }
 
     private StreamStateHandle write(byte[] description) throws IOException {

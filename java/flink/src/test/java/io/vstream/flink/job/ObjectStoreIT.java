@@ -9,7 +9,9 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.UUID;
+import java.util.concurrent.locks.LockSupport;
 import java.util.stream.Stream;
 import org.apache.flink.core.execution.RecoveryClaimMode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -92,6 +94,73 @@ class ObjectStoreIT {
                                 .differences(3))
                 .as("seed %d", SEED)
                 .isEmpty();
+    }
+
+    @Test
+    void rowsInTheStoreSurviveAFailureAndARescale() throws Exception {
+        WriteScript script =
+                new WriteScript(SEED + 1, 600, 6_000, 40, 2_000, 1_000, 2_000, 4_000, 6_000);
+        String store = bucket + "/level?endpoint=" + System.getenv("AWS_ENDPOINT_URL");
+        String at = new Scenario(script, bucket).withRemote(store).cancelAt(1, 2);
+        assertThat(
+                        new Scenario(script, bucket + "/next")
+                                .withRemote(store)
+                                .from(at, RecoveryClaimMode.NO_CLAIM)
+                                .failingAfter(1_000)
+                                .differences(3))
+                .as("seed %d", SEED + 1)
+                .isEmpty();
+    }
+
+    @Test
+    void aStoreThatIsAwayMakesAnswersPartialAndTheyBecomeWholeAgain() throws Exception {
+        int writes = 6_000;
+        int away = 20;
+        WriteScript script =
+                new WriteScript(SEED + 2, 600, writes, 60, 4_000, 2_000, writes, writes + away);
+        try (TcpProxy way = new TcpProxy(System.getenv("AWS_ENDPOINT_URL"))) {
+            Scenario scenario =
+                    new Scenario(script, folder)
+                            .withRemote(bucket + "/away?endpoint=" + way.address());
+            scenario.atGates(
+                    stage -> {
+                        if (stage == 1) {
+                            way.cut(true);
+                        } else if (stage == 2) {
+                            awaitAnswers(scenario, away);
+                            way.cut(false);
+                            // The store is left alone for 30 s at most after it gave no answer.
+                            LockSupport.parkNanos(Duration.ofSeconds(31).toNanos());
+                        }
+                    });
+            List<String> wrong = scenario.differences(2);
+            for (long query = 0; query < script.queries(); query++) {
+                if (query >= away || script.exact(query)) {
+                    assertThat(scenario.answers().get(query).partial())
+                            .as("query %d, which reads every row if it is below %d", query, away)
+                            .isEqualTo(query < away);
+                }
+            }
+            // What is wrong with a partial answer is that rows are missing, and nothing else.
+            assertThat(wrong)
+                    .as("seed %d", SEED + 2)
+                    .allMatch(
+                            one ->
+                                    one.startsWith("approximate")
+                                            || number(one) < away && !one.contains(": id"));
+        }
+    }
+
+    private static void awaitAnswers(Scenario scenario, int number) {
+        long end = System.nanoTime() + LIMIT_NANOS;
+        while (scenario.answers().size() < number) {
+            assertThat(System.nanoTime()).isLessThan(end);
+            LockSupport.parkNanos(Duration.ofMillis(50).toNanos());
+        }
+    }
+
+    private static long number(String wrong) {
+        return Long.parseLong(wrong.replaceAll("query (\\d+).*", "$1"));
     }
 
     private int numberOfNewest() throws Exception {

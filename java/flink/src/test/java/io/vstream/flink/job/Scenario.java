@@ -3,6 +3,7 @@ package io.vstream.flink.job;
 import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.merge.Answer;
 import io.vstream.flink.metrics.MetricsView;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.source.Gate;
@@ -10,7 +11,9 @@ import io.vstream.flink.source.ScriptSource;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.UUID;
+import java.util.function.IntConsumer;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.CheckpointingOptions;
@@ -35,7 +38,7 @@ final class Scenario {
     static final int CELLS = 16;
 
     private static final Duration CHECKPOINT_EVERY = Duration.ofMillis(100);
-    private static final long LIMIT_NANOS = Duration.ofSeconds(60).toNanos();
+    private static final long LIMIT_NANOS = Duration.ofSeconds(120).toNanos();
 
     private final String name = UUID.randomUUID().toString();
     private final WriteScript script;
@@ -46,6 +49,8 @@ final class Scenario {
             "{\"kind\": \"cells\", \"cells\": " + CELLS + ", \"recall-target\": 0.98}";
     private String rebalance = "{\"policy\": \"none\"}";
     private long memory;
+    private String remote;
+    private IntConsumer atGate = stage -> {};
     private int families = 1;
     private long adopted;
     private long cells;
@@ -101,6 +106,29 @@ final class Scenario {
     Scenario withMemory(long bytes) {
         memory = bytes;
         return this;
+    }
+
+    /**
+     * Gives partitions little memory and no disk: rows that were flushed lie in a store, and some
+     * do whenever it stands at a gate but the first.
+     */
+    Scenario withRemote(String address) {
+        memory = 1 << 16;
+        remote = address;
+        return this;
+    }
+
+    /**
+     * Does something at each gate before it opens, when all records before it have been applied.
+     */
+    Scenario atGates(IntConsumer does) {
+        atGate = does;
+        return this;
+    }
+
+    /** The answers so far. */
+    Map<Long, Answer> answers() {
+        return answers.byQuery();
     }
 
     /** Lets ranges change hands at the least reason, five times a second. */
@@ -229,20 +257,39 @@ final class Scenario {
         MetricsView metrics = cluster.metrics();
         QuietCheck quiet = new QuietCheck(metrics, parallelism);
         long end = System.nanoTime() + LIMIT_NANOS;
+        int reached = -1;
         while (!cluster.status(job).isGloballyTerminalState()) {
             Thread.sleep(10);
             int waiting = (int) metrics.max(Names.WAITING, -1);
             if (waiting >= 0 && quiet.quiet() && cluster.running(job)) {
+                if (waiting > 0) {
+                    awaitRemote(cluster);
+                }
                 if (waiting > openStages) {
                     return true;
+                }
+                if (waiting > reached) {
+                    reached = waiting;
+                    atGate.accept(waiting);
                 }
                 gate.open(waiting);
             }
             if (System.nanoTime() > end) {
-                throw new AssertionError("The job has not ended within a minute: " + metrics);
+                throw new AssertionError("The job has not ended within two minutes: " + metrics);
             }
         }
         return false;
+    }
+
+    /** Waits until segments are in the remote level, if there is one. */
+    private void awaitRemote(LocalCluster cluster) throws InterruptedException {
+        long end = System.nanoTime() + LIMIT_NANOS;
+        while (remote != null && cluster.metrics().sum(Names.REMOTE_BYTES) == 0) {
+            if (System.nanoTime() > end) {
+                throw new AssertionError("Nothing has left the disk: " + cluster.metrics());
+            }
+            Thread.sleep(50);
+        }
     }
 
     private Configuration flink() {
@@ -269,7 +316,7 @@ final class Scenario {
                 {"parallelism": %d,
                  "collection": {"dimension": %d, "metric": "l2", "element": "f32",
                                 "index": "cluster", "seed": 7, %s,
-                                "recall-target": %s, "encoder": %s, "memory": %s},
+                                "recall-target": %s, "encoder": %s, "memory": %s%s},
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
                  "training-sample": %d,
@@ -283,6 +330,9 @@ final class Scenario {
                                 Oracle.TARGET,
                                 encoder,
                                 memory == 0 ? "null" : memory,
+                                remote == null
+                                        ? ""
+                                        : ", \"remote\": \"" + remote + "\", \"disk\": 0",
                                 SAMPLE,
                                 rebalance,
                                 fault == null ? "" : '"' + fault + "\": true"));

@@ -361,7 +361,8 @@ class IncrementalStoreTest {
                             List.of(),
                             file);
             Path into = Files.createTempDirectory(folder, "refused");
-            assertThatThrownBy(() -> new IncrementalStore(all()).download(List.of(handle), into))
+            assertThatThrownBy(
+                            () -> new IncrementalStore(all(), into).download(List.of(handle), into))
                     .isInstanceOf(IOException.class)
                     .hasMessageContaining("is no file of search state");
         }

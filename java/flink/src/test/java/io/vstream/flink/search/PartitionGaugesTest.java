@@ -40,7 +40,17 @@ class PartitionGaugesTest {
         assertThat(value("operator.vector.freshnessLagMs")).isEqualTo(2_500L);
         assertThat(value("operator.vector.recallEstimate")).isEqualTo(0.96);
         assertThat(value("operator.vector.recallMargin")).isEqualTo(0.01);
-        gauges.show(JSON.readTree("{\"recall\": null}"), Frontier.NONE, 8_000);
+        assertThat(value("operator.vector.remoteBytes")).isEqualTo(0L);
+        gauges.show(
+                JSON.readTree(
+                        """
+                        {"recall": null, "segment-bytes": 4000,
+                         "remote": {"local-bytes": 1000, "remote-bytes": 3000}}
+                        """),
+                Frontier.NONE,
+                8_000);
+        assertThat(value("operator.vector.tier=disk.tierBytes")).isEqualTo(1_000L);
+        assertThat(value("operator.vector.remoteBytes")).isEqualTo(3_000L);
         assertThat(value("operator.vector.freshnessLagMs")).isEqualTo(-1L);
         assertThat(value("operator.vector.recallEstimate")).isEqualTo(Double.NaN);
     }

@@ -82,11 +82,11 @@ class SearchAdmissionTest {
         // All but those that have a place, of which the held ones have two.
         int places = IN_FLIGHT + SearchExecutor.EXACT_PLACES;
         assertThat(answers).hasSize(asked - places + 2);
-        assertThat(answers.values()).allMatch(PartialAnswer::shed);
+        assertThat(answers.values()).allMatch(PartialAnswer::incomplete);
         busy.countDown();
         admission.drain();
         assertThat(answers).hasSize(asked);
-        assertThat(answers.values().stream().filter(answer -> !answer.shed()))
+        assertThat(answers.values().stream().filter(answer -> !answer.incomplete()))
                 .hasSize(places - 2)
                 .allMatch(answer -> answer.rows().size() == K);
         // There is room again, and an exact query finds what is nearest.
@@ -109,7 +109,7 @@ class SearchAdmissionTest {
         }
         assertThat(answers.values())
                 .hasSize(40 - SearchExecutor.EXACT_PLACES + 1)
-                .allMatch(PartialAnswer::shed);
+                .allMatch(PartialAnswer::incomplete);
         for (int query = 100; query < 100 + IN_FLIGHT; query++) {
             ask(query, 0, false);
         }
@@ -117,7 +117,7 @@ class SearchAdmissionTest {
         admission.drain();
         assertThat(answers).hasSize(40 + IN_FLIGHT);
         for (long query = 100; query < 100 + IN_FLIGHT; query++) {
-            assertThat(answers.get(query).shed()).isFalse();
+            assertThat(answers.get(query).incomplete()).isFalse();
         }
     }
 
@@ -129,7 +129,7 @@ class SearchAdmissionTest {
             ask(query, query % 2 == 0 ? 0 : BufferLayout.EFFORT_EXACT, false);
         }
         admission.drain();
-        assertThat(answers.values()).hasSize(200).noneMatch(PartialAnswer::shed);
+        assertThat(answers.values()).hasSize(200).noneMatch(PartialAnswer::incomplete);
     }
 
     @Test
@@ -140,7 +140,7 @@ class SearchAdmissionTest {
         admission.executor().begin(new HeldTask(false, never));
         ask(1, 0, false);
         admission.drain();
-        assertThat(answers.get(1L).shed()).isTrue();
+        assertThat(answers.get(1L).incomplete()).isTrue();
         assertThat(answers.get(1L).rows().size()).isZero();
         never.countDown();
     }
@@ -165,7 +165,7 @@ class SearchAdmissionTest {
     private record HeldTask(boolean exact, CountDownLatch go)
             implements SearchExecutor.Task<SearchResult> {
 
-        private static final SearchResult NOTHING = new SearchResult(null, 0, 0, 0, 0, null);
+        private static final SearchResult NOTHING = new SearchResult(null, 0, 0, false, 0, 0, null);
 
         @Override
         public SearchResult run() throws Exception {
