@@ -158,7 +158,8 @@ fn in_segments() -> Content {
     write(&mut engine, 0..20);
     engine.checkpoint().expect("a segment");
     engine.delete(3, u64::MAX).expect("accepted");
-    write(&mut engine, 15..30);
+    // Too few for a merge to begin.
+    write(&mut engine, 18..21);
     engine.checkpoint().expect("another, and the marks of the first");
     write(&mut engine, 30..33);
     engine.commit().expect("committed");
