@@ -45,7 +45,8 @@ import org.apache.flink.runtime.state.StreamStateHandle;
  * JobManager knows nothing of that, so the engine keeps there what a checkpoint names:
  *
  * <ul>
- *   <li><b>The state of a checkpoint stays open until the checkpoint is dropped</b> or given up.
+ *   <li><b>The state of a checkpoint stays open until it or a later one is dropped</b>, even if it
+ *       was given up.
  *   <li><b>At the end of the task nothing is deleted there</b>: the next attempt reads it.
  *   <li><b>What the attempt before left there is deleted only</b> by a task that went on with
  *       exactly its state, once the checkpoint that it came from is dropped, and unless that is
@@ -122,15 +123,12 @@ final class IncrementalStore implements SegmentSnapshotStore {
 
     @Override
     public void aborted(long checkpointId) {
-        FileTransfers.Pin unwanted = null;
+        // Its state is kept: a JobManager that fails while it completes a checkpoint may call it
+        // given up and restore it yet.
         synchronized (uploaded) {
             if (checkpointId != newestComplete) {
                 uploaded.remove(checkpointId);
-                unwanted = kept.remove(checkpointId);
             }
-        }
-        if (unwanted != null) {
-            unwanted.release();
         }
     }
 
@@ -149,7 +147,7 @@ final class IncrementalStore implements SegmentSnapshotStore {
         unwanted.forEach(FileTransfers.Pin::release);
     }
 
-    /** Keeps a state until its checkpoint is dropped or given up; releases it then. */
+    /** Keeps a state until its checkpoint or a later one is dropped; releases it then. */
     void keep(Target target, FileTransfers.Pin pin) {
         synchronized (uploaded) {
             if (!closed) {
