@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vstream_engine::{
-    verify_store, AttributeKind, AttributesBuilder, Durability, Element, Engine, Fields, Filter,
-    IdKind, IndexKind, Journaling, Metric, PayloadChange, Row, Schema, Settings, Test, Update,
-    ValueRef, With,
+    verify_store, AttributeKind, AttributesBuilder, DeleteOrder, Durability, Element, Engine,
+    Fields, Filter, IdKind, IndexKind, Journaling, Metric, PayloadChange, Row, Schema, Settings,
+    Test, Update, ValueRef, With,
 };
 use vstream_store::blocks::{checksum, BlockAddress};
 use vstream_store::{FileStore, Memory, Syncing};
@@ -148,7 +148,9 @@ fn in_segments() -> Content {
     let journaling =
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
     let memory = Some(64 << 10);
-    let settings = Settings { memory, ..settings(Element::F32, IndexKind::Cluster) };
+    // Under this order two segments are too few for a merge.
+    let deletes = DeleteOrder::OldestFirst;
+    let settings = Settings { memory, deletes, ..settings(Element::F32, IndexKind::Cluster) };
     let mut engine = Engine::builder()
         .store(store.clone())
         .collection(7)
@@ -158,8 +160,7 @@ fn in_segments() -> Content {
     write(&mut engine, 0..20);
     engine.checkpoint().expect("a segment");
     engine.delete(3, u64::MAX).expect("accepted");
-    // Too few for a merge to begin.
-    write(&mut engine, 18..21);
+    write(&mut engine, 15..30);
     engine.checkpoint().expect("another, and the marks of the first");
     write(&mut engine, 30..33);
     engine.commit().expect("committed");
