@@ -37,13 +37,7 @@ impl KnownIds {
         let ids_max = (rows as usize / 2 * 3).max(IDS_MIN);
         let blocks = vec![Block::default(); (ids_max * BITS_PER_ID).div_ceil(512)].into();
         let mut known = KnownIds { blocks, ids: 0, ids_max };
-        for live in segments {
-            live.ids.for_each(&mut |id, _, row| {
-                if live.tombstones.is_visible(row, u64::MAX - 1) {
-                    known.insert(id);
-                }
-            });
-        }
+        segments.iter().for_each(|live| known.add(live));
         known
     }
 
@@ -52,9 +46,13 @@ impl KnownIds {
         self.ids as u64 + more > self.ids_max as u64
     }
 
-    /// Adds all ids of a segment.
+    /// Adds the ids of the rows of a segment that live.
     pub(super) fn add(&mut self, live: &LiveSegment) {
-        live.ids.for_each(&mut |id, _, _| self.insert(id));
+        live.ids.for_each(&mut |id, _, row| {
+            if live.tombstones.is_visible(row, u64::MAX - 1) {
+                self.insert(id);
+            }
+        });
     }
 
     fn insert(&mut self, id: u64) {

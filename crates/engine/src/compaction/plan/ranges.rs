@@ -137,7 +137,7 @@ pub(super) fn choose(
     }
     let small = bases.iter().copied().min_by_key(|&at| shapes[at].live);
     let small = small.filter(|&at| shapes[at].live + share(at) < rows_max / SMALL_PART)?;
-    let other = nearest(small).filter(|&other| shapes[other].is_free)?;
+    let other = nearest(small).filter(|other| bases.contains(other))?;
     let together = shapes[small].live + shapes[other].live;
     (together <= rows_max).then(|| Choice::Range(vec![other, small]))
 }

@@ -55,7 +55,11 @@ impl Tree {
         };
         let mut writing = self.lock();
         insert(&mut writing.segments);
-        writing.known = KnownIds::of(&writing.segments);
+        let more = adopted.iter().map(|(_, live)| live.live_rows()).sum();
+        match writing.known.is_full(more) {
+            true => writing.known = KnownIds::of(&writing.segments),
+            false => adopted.iter().for_each(|(_, live)| writing.known.add(live)),
+        }
         let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
         writing.leaves = Arc::new(leaves);
         self.view.store(Arc::new(writing.view()));

@@ -224,7 +224,8 @@ fn answers_are_the_same_wherever_segments_are_and_the_limit_is_kept() {
     // Merges read segments there, and leave nothing there that nobody names.
     engine.place_segments().expect("placed");
     let merges = |engine: &Engine| engine.stats().journal.expect("a journal").compactions;
-    let (before, merged) = (engine.stats().tree, merges(&engine));
+    let flushes = |engine: &Engine| engine.stats().journal.expect("a journal").checkpoints;
+    let (before, merged, flushed) = (engine.stats().tree, merges(&engine), flushes(&engine));
     let mut reads = (before.reads, before.read_bytes);
     for round in 1..4 {
         for id in 0..ROWS / 2 {
@@ -238,6 +239,8 @@ fn answers_are_the_same_wherever_segments_are_and_the_limit_is_kept() {
         reads = (after.reads, after.read_bytes);
     }
     assert!(merges(&engine) > merged && reads.0 > before.reads, "{before:?} {reads:?}");
+    let (after, came) = (engine.stats().tree, flushes(&engine) - flushed);
+    assert!(after.segments < before.segments + came, "{after:?} {before:?}, {came} flushes");
     engine.place_segments().expect("placed");
     engine.place_segments().expect("settled");
     check(&engine, &model, 99);
