@@ -141,6 +141,11 @@ impl Reader {
         Reader { dimension: settings.dimension, metric: settings.metric, tree, guard }
     }
 
+    #[cfg(test)]
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
     /// What rows carry beside their vectors, now.
     pub fn schema(&self) -> Arc<Schema> {
         self.tree.schema()

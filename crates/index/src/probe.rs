@@ -1,7 +1,7 @@
 //! A query to an index, the effort that it may take, and the work that it took.
 
 /// How much work a search may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Effort {
     /// Visit `probes` leaves, and more only while they hold fewer than `k` rows. Then refine the
     /// `refine` rows with the least estimates.
@@ -13,10 +13,20 @@ pub enum Effort {
         refine: usize,
     },
     /// Visit every leaf, and take so many exact distances that hardly a neighbour is missed, as an
-    /// audit does. For queries for which nobody knows how much effort they need.
+    /// audit does.
     Thorough {
         /// Depth to begin with, 0 for the least; see [`crate::Search::audit`].
         depth: usize,
+    },
+    /// As far as the rows that are found ask for, where nobody knows how much effort a query needs. An
+    /// index in memory visits every leaf then.
+    Cautious {
+        /// As for [`Effort::Thorough`].
+        depth: usize,
+        /// As [`crate::stages::Stop::theta`]: leaves that are nearer are visited.
+        theta: f32,
+        /// Rows whose exact distance is taken at least.
+        least: usize,
     },
     /// Take the exact distance of every visible row.
     Exact,

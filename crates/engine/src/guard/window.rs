@@ -35,9 +35,8 @@ pub(super) const RESERVE: f64 = 0.1;
 const RESERVE_MAX: f64 = 0.5;
 /// Turnovers, in halves of the rows, after which an audit should be made again.
 pub(super) const REFRESHED_AFTER: f64 = 0.2;
-/// Writes per leaf that make one turnover, after which an audit says nothing more: half of the rows
-/// of a usual leaf.
-const WRITES_PER_LEAF: u64 = 128;
+/// Least writes that make one turnover, after which an audit says nothing more.
+const TURNOVER_MIN: u64 = 1024;
 
 /// How far a search goes; both `usize::MAX` for an exact one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +74,8 @@ impl Reached {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Moment {
     pub(super) leaves: usize,
+    /// Live rows, those in memory by the number of their leaves.
+    pub(super) rows: u64,
     /// Writes until then.
     pub(super) writes: u64,
 }
@@ -82,7 +83,7 @@ pub(super) struct Moment {
 impl Moment {
     /// How many times half of the rows may have been written since `then`.
     pub(super) fn turnovers_since(&self, then: &Moment) -> f64 {
-        let half = self.leaves.max(8) as u64 * WRITES_PER_LEAF;
+        let half = (self.rows / 2).max(TURNOVER_MIN);
         self.writes.saturating_sub(then.writes) as f64 / half as f64
     }
 

@@ -311,6 +311,25 @@ impl Tree {
         view.memory.leaves() + immutable + graphs + view.leaves.len()
     }
 
+    /// True if a query of segments finds out itself how far it must go: see `search/cautious.rs`.
+    pub(crate) fn bounds_itself(&self) -> bool {
+        let view = self.view.load();
+        let is_one = |live: &Arc<LiveSegment>| live.segment.leaves().is_some();
+        !view.segments.is_empty()
+            && self.settings().metric != vstream_vector::Metric::InnerProduct
+            && view.segments.iter().all(is_one)
+    }
+
+    /// Live rows, those in memory by the number of their leaves.
+    pub(crate) fn rows_about(&self) -> u64 {
+        /// Rows of a usual leaf in memory.
+        const LEAF_ROWS: u64 = 256;
+        let view = self.view.load();
+        let immutable = view.immutable.as_ref().map_or(0, |immutable| immutable.rows().leaves());
+        let leaves = (view.memory.leaves() + immutable) as u64;
+        leaves * LEAF_ROWS + view.segments.iter().map(|live| live.live_rows()).sum::<u64>()
+    }
+
     /// Writes so far, and what indexes count besides. The difference of two calls says how much
     /// changed between them.
     pub(crate) fn writes(&self) -> u64 {

@@ -15,6 +15,7 @@
 //! segments pays nothing for these steps. Memtables and segments have the same stages
 //! (`vstream_index::stages`); `stages.rs` calls each stage for all places.
 
+mod cautious;
 mod filtered;
 mod scratch;
 mod stages;
@@ -24,11 +25,13 @@ use vstream_index::stages::{ExactSearch, Refine};
 use vstream_index::{Effort, Probe, Reach, SearchStats};
 use vstream_vector::{Neighbor, TopK};
 
+use self::cautious::Caution;
 #[cfg(test)]
 pub(crate) use self::filtered::share_class;
 pub(crate) use self::filtered::{Thetas, SHARE_CLASSES};
 pub(crate) use self::scratch::TreeScratch;
 pub(super) use self::scratch::MEMORY_PLACES;
+pub(in crate::tree) use self::stages::best;
 use super::heat::nearness;
 use super::{Pinned, Tree};
 use crate::error::Error;
@@ -113,6 +116,9 @@ impl Pinned {
         let (mut probes, refine) = match probe.effort {
             Effort::Exact => return self.exact(probe.vector, probe.filter, out),
             Effort::Thorough { depth } => return self.thorough(probe, depth, scratch, out),
+            Effort::Cautious { depth, theta, least } => {
+                return self.cautious(probe, &Caution { depth, theta, least }, scratch, out);
+            }
             Effort::Approximate { probes, refine } => (probes, refine.max(probe.k)),
         };
         let mut stats = SearchStats::default();
@@ -152,7 +158,7 @@ impl Pinned {
         let is_all = scratch.leaves() >= self.leaves();
         let stops = !self.residency.ablation.threshold_stop;
         scratch.best.reset(refine, stops);
-        stats.rows += self.scan_memory(refine, scratch);
+        stats.rows += self.scan_memory(stages::best(refine), scratch);
         scratch.memory.iter_mut().for_each(|state| state.candidates.truncate(refine));
         let vector = probe.vector;
         stats.exact += self.refine_memory(vector, Refine::Likely, scratch, out, &mut |_, _, _| {});
@@ -164,7 +170,8 @@ impl Pinned {
         stats.leaves = scratch.leaves();
         self.order_segments(scratch);
         let order = std::mem::take(&mut scratch.order);
-        let scanned = self.scan_segments(&order, refine, |view| view.blocks(), scratch);
+        let scanned =
+            self.scan_segments(&order, stages::best(refine), |view| view.blocks(), scratch);
         scratch.order = order;
         stats.rows += scanned?;
         let bound = scratch.nth_estimate(refine);

@@ -73,7 +73,7 @@ impl View<'_> {
             Effort::Approximate { probes, refine } => {
                 self.approximate(probe, (probes, refine.max(probe.k)), scratch, out)
             }
-            Effort::Thorough { depth } => {
+            Effort::Thorough { depth } | Effort::Cautious { depth, .. } => {
                 let mut stats = SearchStats::default();
                 self.thorough(probe, depth, scratch, out, &mut stats);
                 stats

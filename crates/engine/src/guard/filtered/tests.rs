@@ -4,7 +4,7 @@ use vstream_vector::SplitMix;
 use super::*;
 use crate::tree::share_class;
 
-const NOW: Moment = Moment { leaves: 1_000, writes: 1_000_000 };
+const NOW: Moment = Moment { leaves: 1_000, rows: 256_000, writes: 1_000_000 };
 
 /// Needs of ten neighbours, log-normal around `centre`.
 fn needs(random: &mut SplitMix, centre: f32) -> Vec<f32> {

@@ -10,7 +10,7 @@ use crate::settings::Settings;
 const LEAVES: usize = 100;
 
 fn at(writes: u64) -> Moment {
-    Moment { leaves: LEAVES, writes }
+    Moment { leaves: LEAVES, rows: LEAVES as u64 * 256, writes }
 }
 
 /// An audit whose ten neighbours stand in these leaves, with code ranks a tenth as large.
@@ -64,7 +64,7 @@ fn an_estimate_speaks_of_the_effort_in_force() {
     assert!((recall(18) - 0.9).abs() < 1e-9);
     assert!((recall(30) - 1.0).abs() < 1e-9);
     // A tree four times as large: the same neighbours stand twice as far down.
-    let grown = Moment { leaves: 4 * LEAVES, writes: 0 };
+    let grown = Moment { leaves: 4 * LEAVES, rows: LEAVES as u64 * 1_024, writes: 0 };
     let recall = window.estimate(None, reached(20), &grown).expect("audits").recall;
     assert!((recall - 0.5).abs() < 1e-9, "{recall}");
     // Few exact distances find less.
@@ -127,7 +127,7 @@ fn a_choice_meets_the_target_and_is_then_confirmed() {
 #[test]
 fn audits_of_rows_that_are_gone_are_made_again() {
     let mut window = Window::default();
-    let lasts = LEAVES as u64 * WRITES_PER_LEAF;
+    let lasts = LEAVES as u64 * 128;
     for writes in 0..30 {
         window.push(audit([0; 10], reached(5), writes * lasts / 10));
     }
@@ -145,7 +145,7 @@ fn audits_of_rows_that_are_gone_are_made_again() {
 fn one_leaf_is_never_fewer_than_none() {
     let mut window = Window::default();
     (0..40).for_each(|_| window.push(audit([0; 10], reached(1), 0)));
-    let grown = Moment { leaves: LEAVES + 10, writes: 0 };
+    let grown = Moment { leaves: LEAVES + 10, rows: LEAVES as u64 * 256, writes: 0 };
     let recall = window.estimate(None, reached(1), &grown).expect("audits").recall;
     assert!((recall - 1.0).abs() < 1e-9, "{recall}");
 }
@@ -154,7 +154,7 @@ fn one_leaf_is_never_fewer_than_none() {
 #[test]
 fn audits_are_fresh_until_a_fifth_of_their_time_is_over() {
     let mut window = Window::default();
-    let lasts = LEAVES as u64 * WRITES_PER_LEAF;
+    let lasts = LEAVES as u64 * 128;
     for writes in 0..20 {
         window.push(audit([0; 10], reached(5), writes * lasts / 20));
     }
@@ -169,7 +169,7 @@ fn audits_are_fresh_until_a_fifth_of_their_time_is_over() {
 #[test]
 fn a_window_that_has_dropped_its_stale_audits_is_not_short() {
     let mut window = Window::default();
-    let lasts = LEAVES as u64 * WRITES_PER_LEAF;
+    let lasts = LEAVES as u64 * 128;
     (0..60).for_each(|_| window.push(audit([0; 10], reached(5), 0)));
     let now = at(lasts / 2);
     for _ in 0..60 {
