@@ -78,9 +78,8 @@ const CAREFUL_THETA: f32 = 1.5;
 const CAREFUL_PER_HALVING: f32 = 0.25;
 /// Rows of segments that are measured then at least; each halving doubles them.
 const CAREFUL_LEAST: f32 = 384.0;
-/// Factor by which a search may go farther than decided, before a query finds out itself how far to go
-/// and a new decision is urgent.
-const STRETCH_MAX: f64 = 2.0;
+/// Part of the leaves of segments above which a search finds out itself how far to go.
+const FAR_PART: usize = 4;
 /// Audits between two conclusions, when there are many audits or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
 /// While queries need rows beside them, every so many audits one is of a query.
@@ -263,11 +262,12 @@ impl Guard {
     /// The effort of an automatic search for `k` neighbours.
     pub(crate) fn effort(&self, search: &Tree, k: usize) -> Effort {
         let (class, now) = (class_of(k), moment(search));
-        // A decision of long ago asks for more than what the query itself finds out.
-        let is_far = || self.stretch(class, &now).is_some_and(|stretch| stretch > STRETCH_MAX);
-        let is_cautious =
-            self.on && now.leaves > EXACT_LEAVES && search.bounds_itself() && is_far();
-        let reached = self.reached(class, &now).filter(|_| !is_cautious);
+        // A decision of long ago may ask for more than what the query itself finds out.
+        let is_dear = |reached: &Reached| {
+            reached.probes > now.leaves / FAR_PART && now.leaves > EXACT_LEAVES && self.on
+        };
+        let reached = self.reached(class, &now);
+        let reached = reached.filter(|reached| !(is_dear(reached) && search.bounds_itself()));
         match reached.map(|reached| reached.for_k(k)) {
             None => self.caution(class),
             Some(Reached { probes: usize::MAX, .. }) => Effort::Exact,

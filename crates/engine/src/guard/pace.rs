@@ -5,7 +5,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use super::window::WINDOW_MIN;
-use super::{cpu_seconds, locked, moment, Auditor, Guard, EXACT_LEAVES, STRETCH_MAX};
+use super::{cpu_seconds, locked, moment, Auditor, Guard, EXACT_LEAVES};
 use crate::tree::Tree;
 
 /// Share of one core that the guard may take, except while queries wait for a decision.
@@ -16,6 +16,8 @@ const CALM: f64 = 0.5;
 const SAVED_MAX: f64 = 0.3;
 /// Part of the queries' CPU time that the guard may take too while audits are few.
 const QUERY_SHARE: f64 = 0.25;
+/// Factor by which a search may go farther than decided before a new decision is urgent.
+const STRETCH_MAX: f64 = 2.0;
 /// Most CPU seconds that the guard takes in advance, so that the first query finds a decision.
 const LENT_MAX: f64 = 0.3;
 /// Part of the share that pays back what was taken in advance.

@@ -179,3 +179,25 @@ fn a_window_that_has_dropped_its_stale_audits_is_not_short() {
     }
     assert_eq!(window.len(), 60, "all that were made since, and no other");
 }
+
+/// An exact search of rows in segments reads and decodes all of them: a second for 1.5 million.
+#[test]
+fn rows_of_segments_are_not_all_read_for_a_target_out_of_reach() {
+    let mut window = Window::default();
+    // Neighbours in the farthest leaves of a search that found less than their ranks say.
+    for _ in 0..64 {
+        let far = std::array::from_fn(|at| (LEAVES - 1 - at) as u32);
+        let mut audit = audit(far, reached(LEAVES), 0);
+        audit.made = audit.made.map(|made| Made { found: made.found - 0.2, ..made });
+        window.push(audit);
+    }
+    let now = Moment { leaves: LEAVES, rows: LEAVES as u64 * 600, writes: 0 };
+    let memory = Settings::new(128, Metric::L2, Element::U8);
+    let segments = Settings { memory: Some(32 << 20), ..memory.clone() };
+    let choose = |settings: &Settings| {
+        choose(&window, None, reached(LEAVES), 0.95, &now, &Costs::of(settings))
+    };
+    assert_eq!(choose(&memory), Some(Reached::EXACT));
+    let chosen = choose(&segments).expect("a choice");
+    assert!(chosen.probes == LEAVES && chosen.refine < 10_000, "{chosen:?}");
+}
