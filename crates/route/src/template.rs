@@ -282,7 +282,7 @@ impl Template {
     }
 
     /// Number of cells, the units in which load is counted and moved. 0 for another encoder and
-    /// before training, when nothing can be moved.
+    /// before training. With `lsh`, [`Template::interval_starts`] are these units.
     pub fn cells(&self) -> usize {
         match &self.inner.encoder {
             Encoder::Cells(cells) => cells.len(),
@@ -295,6 +295,16 @@ impl Template {
         match &self.inner.encoder {
             Encoder::Cells(cells) => cells.cell_of(code),
             _ => 0,
+        }
+    }
+
+    /// True if ranges of codes can change their shard: with `cells`, and with `lsh` of one family.
+    /// A stored row then has one copy, so its code alone says who owns it.
+    pub fn is_movable(&self) -> bool {
+        match &self.inner.encoder {
+            Encoder::Cells(_) => true,
+            Encoder::Lsh(lsh) => lsh.families.len() == 1,
+            Encoder::Unplaced | Encoder::Id => false,
         }
     }
 

@@ -59,7 +59,8 @@ pub struct JobSettings {
     pub faults: Map<String, Value>,
 }
 
-/// When and how ranges of codes move to another partition, with the encoder `cells`.
+/// When and how ranges of codes move to another partition, with the encoder `cells` and with `lsh`
+/// of one family.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct RebalanceSettings {
@@ -80,8 +81,8 @@ pub enum RebalancePolicy {
     None,
     /// Single cells move from the fullest partitions to the emptiest.
     Cells,
-    /// Boundaries between neighbouring partitions shift, as in the VStream paper. The paper shifts
-    /// ranges of hash codes; this policy shifts ranges of learned cells.
+    /// Boundaries between neighbouring partitions shift, as in the VStream paper: those of ranges of
+    /// hash codes with `lsh`, and of learned cells with `cells`.
     Boundary,
 }
 
@@ -284,12 +285,25 @@ impl JobSettings {
         if self.rebalance.policy == RebalancePolicy::None {
             return;
         }
-        if let EncoderSettings::Lsh { .. } | EncoderSettings::Id = self.collection.encoder {
-            root.note(
-                "rebalance.policy",
-                "only the encoder cells has ranges that can change partition. Set it to none, or \
+        let cells = self.rebalance.policy == RebalancePolicy::Cells;
+        let problem = match self.collection.encoder {
+            EncoderSettings::Lsh { families, .. } if families > 1 => Some(
+                "with several families of hashes no range can change partition, because a row has \
+                 copies that depend on the boundaries. Set it to none, or \
+                 collection.encoder.families to 1.",
+            ),
+            EncoderSettings::Lsh { .. } if cells => Some(
+                "the encoder lsh has no cells to move. Set it to boundary, which shifts the \
+                 boundaries of its ranges, or to none.",
+            ),
+            EncoderSettings::Id => Some(
+                "the encoder id has no ranges that can change partition. Set it to none, or \
                  collection.encoder.kind to cells.",
-            );
+            ),
+            EncoderSettings::Lsh { .. } | EncoderSettings::Cells { .. } => None,
+        };
+        if let Some(sentence) = problem {
+            root.note("rebalance.policy", sentence);
         }
         if self.checkpoint.is_none() {
             root.note(

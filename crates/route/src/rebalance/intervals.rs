@@ -26,9 +26,8 @@ impl Template {
     ///
     /// Cost: O(intervals).
     pub fn interval_starts(&self) -> Vec<u64> {
-        match &self.inner.encoder {
-            Encoder::Lsh(lsh) if lsh.families.len() == 1 => {}
-            _ => return Vec::new(),
+        if !matches!(self.inner.encoder, Encoder::Lsh(_)) || !self.is_movable() {
+            return Vec::new();
         }
         let even = (0..INTERVALS).map(|number| number * (1 << 52));
         let mut starts: Vec<u64> = even.collect();

@@ -26,8 +26,8 @@ pub(super) const CLOSING: &str = "
 ## Rules between keys
 
 - With `encoder.kind: cells`, `training-sample` is at least 8 times `cells`.
-- `rebalance.policy` other than `none` needs the encoder `cells` and a `checkpoint` section: rows change
-  partition through its folder.
+- `rebalance.policy` other than `none` needs a `checkpoint` section: rows change partition through its
+  folder. It also needs the encoder `cells`, or `lsh` with `families: 1`, whose policy is `boundary`.
 - `delivery: exactly-once` needs a `checkpoint` section, and a `transaction-timeout` longer than
   `checkpoint.interval`, `checkpoint.timeout` and `recovery-time` together. The job also asks the broker for
   its own limit when it starts.

@@ -134,6 +134,38 @@ fn rows_change_partition_only_where_they_can() {
         "rebalance.policy: rows change partition through the folder of the checkpoints, and there \
          is none. Add checkpoint with a path, or set it to none.",
     );
+    let problems = |encoder: &str, policy: &str| {
+        let text = format!(
+            "collection: {{dimension: 3, metric: l2, encoder: {encoder}}}\n\
+             vectors: {{kind: kafka, group: g, {TOPIC}}}\n\
+             queries: {{kind: kafka, group: g, {TOPIC}}}\n\
+             results: {{kind: kafka, {OUTPUT}}}\n\
+             rebalance: {{policy: {policy}}}\n{CHECKPOINT}"
+        );
+        match JobSettings::from_yaml(&text) {
+            Ok(_) => Vec::new(),
+            Err(error) => error.problems().to_vec(),
+        }
+    };
+    assert_eq!(problems("{kind: lsh, families: 1}", "boundary"), [""; 0]);
+    assert_eq!(
+        problems("{kind: lsh, families: 1}", "cells"),
+        ["rebalance.policy: the encoder lsh has no cells to move. Set it to boundary, which \
+          shifts the boundaries of its ranges, or to none."]
+    );
+    for policy in ["cells", "boundary"] {
+        assert_eq!(
+            problems("{kind: lsh, families: 2}", policy),
+            ["rebalance.policy: with several families of hashes no range can change partition, \
+              because a row has copies that depend on the boundaries. Set it to none, or \
+              collection.encoder.families to 1."]
+        );
+        assert_eq!(
+            problems("{kind: id}", policy),
+            ["rebalance.policy: the encoder id has no ranges that can change partition. Set it to \
+              none, or collection.encoder.kind to cells."]
+        );
+    }
 }
 
 #[test]

@@ -3,11 +3,11 @@
 //! ```text
 //! moved range   i64 first code | i64 last code | u16 from | u16 to | i32 zero
 //! loads         BUCKETS x ( i32 rows | i32 writes )
-//! load of cells BUCKETS x ( f64 rows | f64 work )
+//! load of line  BUCKETS x ( f64 rows | f64 work )
 //! ```
 //!
 //! A *bucket* is the top twelve bits of a code: a cell, or a part of a cell where there are fewer
-//! cells.
+//! cells. With `lsh` it is one of the even intervals in which the load of the line is counted.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};

@@ -7,7 +7,7 @@ use vstream_settings::CollectionSettings;
 
 use crate::buffer::{matrix, partition_bytes, placement_bytes, vector, Writer};
 use crate::failure::{Failure, Poison};
-use crate::handover::{code_of, read_cell_loads, write_ranges, BUCKETS};
+use crate::handover::{bucket, code_of, read_cell_loads, write_ranges, BUCKETS};
 use crate::pool::Pool;
 use crate::sample;
 
@@ -116,9 +116,14 @@ impl Router {
         i32::from(self.template.shard_of(code as u64))
     }
 
-    /// Number of cells whose ranges can change hands.
+    /// Number of cells; 0 with another encoder.
     pub(crate) fn cells(&self) -> usize {
         self.template.cells()
+    }
+
+    /// True if ranges can change hands.
+    pub(crate) fn is_movable(&self) -> bool {
+        self.template.is_movable()
     }
 
     /// The ranges that change hands from `older` to this template.
@@ -135,8 +140,13 @@ impl Router {
         limits: &Limits,
     ) -> Result<Option<Vec<u8>>, Failure> {
         self.poison.guard(|| {
-            let (load, rows) = self.load_of_cells(loads)?;
-            let plan = self.template.rebalance(&load, &rows, &limits.rebalance()?)?;
+            let limits = limits.rebalance()?;
+            let plan = if self.template.cells() > 0 {
+                let (load, rows) = self.load_of_cells(loads)?;
+                self.template.rebalance(&load, &rows, &limits)?
+            } else {
+                self.template.shift_boundaries(&self.load_of_intervals(loads)?, &limits)?
+            };
             Ok(plan.map(|plan| plan.template.to_bytes()))
         })
     }
@@ -168,16 +178,22 @@ impl Router {
         let (rows, work) = read_cell_loads(loads)?;
         let rows = self.by_cell(&rows);
         let work = self.by_cell(&work);
-        let share = |of: &[f64], cell: usize| {
-            let sum: f64 = of.iter().sum();
-            if sum > 0.0 {
-                of[cell] / sum
-            } else {
-                0.0
-            }
+        Ok((loads_of(&rows, &work), rows))
+    }
+
+    /// Load of each interval of an `lsh` template. An interval lies in one bucket, whose load its
+    /// intervals share by their lengths. Boundaries that a plan has shifted lie between buckets, so
+    /// only those of the training divide one.
+    fn load_of_intervals(&self, loads: &[u8]) -> Result<Vec<f64>, Failure> {
+        let (rows, work) = read_cell_loads(loads)?;
+        let buckets = loads_of(&rows, &work);
+        let starts = self.template.interval_starts();
+        let whole = code_of(1) as f64;
+        let load = |(index, &start): (usize, &u64)| {
+            let last = starts.get(index + 1).map_or(u64::MAX, |next| next - 1);
+            buckets[bucket(start)] * ((last - start) as f64 + 1.0) / whole
         };
-        let load = (0..rows.len()).map(|cell| share(&rows, cell) + share(&work, cell)).collect();
-        Ok((load, rows))
+        Ok(starts.iter().enumerate().map(load).collect())
     }
 
     fn by_cell(&self, buckets: &[f64]) -> Vec<f64> {
@@ -189,6 +205,13 @@ impl Router {
         }
         cells
     }
+}
+
+/// Load of each cell or bucket: its share of the rows and its share of the work.
+fn loads_of(rows: &[f64], work: &[f64]) -> Vec<f64> {
+    let (all_rows, all_work): (f64, f64) = (rows.iter().sum(), work.iter().sum());
+    let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
+    rows.iter().zip(work).map(|(r, w)| share(*r, all_rows) + share(*w, all_work)).collect()
 }
 
 /// Messages about the job that the control task has received.

@@ -142,6 +142,15 @@ pub extern "system" fn router_cells<'frame>(
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_movable<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+) -> jboolean {
+    call(env, |_| Ok(ROUTERS.get(router)?.is_movable()))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
 pub extern "system" fn router_moves<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,

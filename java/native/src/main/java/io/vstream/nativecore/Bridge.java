@@ -93,6 +93,8 @@ final class Bridge {
 
     static native int routerCells(long router);
 
+    static native boolean routerMovable(long router);
+
     static native byte[] routerMoves(long router, long older);
 
     static native byte[] routerRebalance(

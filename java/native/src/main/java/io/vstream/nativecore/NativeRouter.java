@@ -110,7 +110,15 @@ public final class NativeRouter implements AutoCloseable {
         return Bridge.routerShardOf(handle.number(), code);
     }
 
-    /** Cells whose ranges can change hands; 0 with an encoder or a template that has none. */
+    /**
+     * True if ranges can change hands: with the encoder cells, and with lsh of one family. A row
+     * then has one placement, and its code says which shard has it.
+     */
+    public boolean movable() {
+        return Bridge.routerMovable(handle.number());
+    }
+
+    /** Cells, which can be split and learned anew; 0 with another encoder and before training. */
     public int cells() {
         return Bridge.routerCells(handle.number());
     }
@@ -121,7 +129,8 @@ public final class NativeRouter implements AutoCloseable {
     }
 
     /**
-     * Plans the next template for these loads. Rows and work weigh the same.
+     * Plans the next template for these loads. Rows and work weigh the same. With the encoder lsh
+     * the plan shifts boundaries, whatever {@code limits} say.
      *
      * @param loads of {@link MovedRanges#BUCKETS} buckets, (f64 rows, f64 work) each
      * @param parallelism number of partitions

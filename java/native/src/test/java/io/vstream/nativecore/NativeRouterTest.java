@@ -136,6 +136,72 @@ class NativeRouterTest {
         assertFails(Kind.CORRUPT, "", () -> NativeRouter.fromBytes(new byte[0]).close());
     }
 
+    @Test
+    void boundariesOfOneFamilyShiftAndCodesStay() {
+        String one = LSH.replace("\"families\":4", "\"families\":1");
+        NativeRouter.Limits limits = new NativeRouter.Limits(true, 1.1, 1.05, 1);
+        try (NativeRouter first = NativeRouter.train(one, sample(), ROWS, 1)) {
+            assertThat(first.movable()).isTrue();
+            assertThat(first.cells()).isZero();
+            long[] codes = new long[ROWS / 2];
+            for (int id = 0; id < codes.length; id++) {
+                codes[id] = place(first, id, drifted(id)).get(0).get(0);
+            }
+            byte[] next = first.rebalance(loads(codes), 4, limits);
+            assertThat(next).isNotEmpty();
+            try (NativeRouter second = NativeRouter.fromBytes(next)) {
+                assertThat(second.epoch()).isEqualTo(2);
+                MovedRanges moves = second.movesSince(first);
+                int[] before = new int[4];
+                int[] after = new int[4];
+                for (int id = 0; id < codes.length; id++) {
+                    assertThat(place(second, id, drifted(id)).get(0).get(0)).isEqualTo(codes[id]);
+                    boolean same = first.shardOf(codes[id]) == second.shardOf(codes[id]);
+                    assertThat(moves.rangeOf(codes[id]) < 0).isEqualTo(same);
+                    before[first.shardOf(codes[id]) / 32]++;
+                    after[second.shardOf(codes[id]) / 32]++;
+                }
+                assertThat(largest(after)).isLessThan(largest(before));
+                assertThat(largest(after)).isLessThan(codes.length / 4 * 13 / 10);
+                assertThat(second.rebalance(loads(codes), 4, limits)).isEmpty();
+            }
+        }
+    }
+
+    @Test
+    void nothingMovesWithSeveralFamilies() {
+        NativeRouter.Limits limits = new NativeRouter.Limits(true, 1.1, 1.05, 1);
+        try (NativeRouter router = NativeRouter.train(LSH, sample(), ROWS, 1)) {
+            assertThat(router.movable()).isFalse();
+            assertFails(
+                    Kind.INVALID,
+                    "set families to 1",
+                    () -> router.rebalance(loads(new long[0]), 4, limits));
+        }
+    }
+
+    /** A vector of a stream that has drifted. */
+    private static float[] drifted(long id) {
+        float[] vector = vector(id);
+        for (int i = 0; i < vector.length; i++) {
+            vector[i] = vector[i] / 2 + 0.5f;
+        }
+        return vector;
+    }
+
+    private static ByteBuffer loads(long[] codes) {
+        ByteBuffer loads = BufferLayout.allocate(MovedRanges.BUCKETS * 16);
+        for (long code : codes) {
+            int offset = MovedRanges.bucket(code) * 16;
+            loads.putDouble(offset, loads.getDouble(offset) + 1);
+        }
+        return loads;
+    }
+
+    private static int largest(int[] counts) {
+        return Arrays.stream(counts).max().orElse(0);
+    }
+
     private static ByteBuffer sample() {
         ByteBuffer sample = BufferLayout.allocate(ROWS * DIMENSION * Float.BYTES);
         for (int row = 0; row < ROWS; row++) {

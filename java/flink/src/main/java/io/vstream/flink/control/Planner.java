@@ -36,7 +36,7 @@ final class Planner {
      * The result.
      *
      * @param template the better one; empty if there is none
-     * @param cells of the template in use
+     * @param cells of the template in use; 0 with the encoder lsh
      * @param learned true if the better one was learned from the sample
      */
     record Plan(byte[] template, int cells, boolean learned) {}
@@ -45,9 +45,12 @@ final class Planner {
     Plan plan(Input now) {
         try (NativeRouter router = NativeRouter.fromBytes(now.template)) {
             int cells = router.cells();
+            if (!router.movable()) {
+                return new Plan(NONE, cells, false);
+            }
             byte[] learned = cells == 0 || now.sample == null ? null : learn(router, now);
-            if (cells == 0 || learned != null) {
-                return new Plan(cells == 0 ? NONE : learned, cells, learned != null);
+            if (learned != null) {
+                return new Plan(learned, cells, true);
             }
             return new Plan(
                     router.rebalance(now.loads, now.partitions, settings.limits()), cells, false);

@@ -6,7 +6,8 @@ import java.io.Serializable;
 /**
  * When and how ranges change hands.
  *
- * @param policy {@code none}, {@code cells} or {@code boundary}
+ * @param policy {@code none}, {@code cells} or {@code boundary}; with the encoder lsh each of the
+ *     last two shifts boundaries
  * @param intervalMillis between two looks at the loads
  * @param trigger load of the fullest partition over the mean at which something is done
  * @param folder that all machines see, for sealed rows on their way; null if there is none

@@ -38,7 +38,7 @@ final class Placements implements AutoCloseable {
 
     /** True if ranges may have changed hands, so that only a code says which shard has it now. */
     boolean moving() {
-        return router.epoch() > 1 && router.cells() > 0;
+        return router.epoch() > 1 && router.movable();
     }
 
     /** Shard of a code by this template. */

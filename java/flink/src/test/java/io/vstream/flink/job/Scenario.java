@@ -7,6 +7,7 @@ import io.vstream.flink.merge.Answer;
 import io.vstream.flink.metrics.MetricsView;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.source.Gate;
+import io.vstream.flink.source.Script;
 import io.vstream.flink.source.ScriptSource;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -37,6 +38,9 @@ final class Scenario {
     /** Cells that are trained. */
     static final int CELLS = 16;
 
+    /** What hashes of one family find of these scripts at the least. */
+    private static final double HASHED_RECALL_MIN = 0.99;
+
     private static final Duration CHECKPOINT_EVERY = Duration.ofMillis(100);
     private static final long LIMIT_NANOS = Duration.ofSeconds(120).toNanos();
 
@@ -52,8 +56,10 @@ final class Scenario {
     private String remote;
     private IntConsumer atGate = stage -> {};
     private int families = 1;
+    private double recallMin = Oracle.TARGET - Oracle.SLACK;
     private long adopted;
     private long cells;
+    private long epoch;
     private int attempts;
     private int failAfter = Integer.MAX_VALUE;
     private String restore;
@@ -61,6 +67,7 @@ final class Scenario {
     private boolean atCheckpoint;
     private RecoveryClaimMode claim = RecoveryClaimMode.NO_CLAIM;
     private ProductScript products;
+    private AskedScript asked;
     private String rowKeys = "\"id\": \"u64\"";
 
     Scenario(WriteScript script, Path checkpoints) {
@@ -79,7 +86,10 @@ final class Scenario {
         return this;
     }
 
-    /** Uses an encoder that places a row in several partitions. */
+    /**
+     * Uses an encoder that places a row in up to so many partitions. A query visits as many, and
+     * finds what is there: hashes have no target of recall.
+     */
     Scenario withFamilies(int families) {
         encoder =
                 """
@@ -87,6 +97,13 @@ final class Scenario {
                 """
                         .formatted(families);
         this.families = families;
+        recallMin = families == 1 ? HASHED_RECALL_MIN : 0;
+        return this;
+    }
+
+    /** Asks between the writes, too. */
+    Scenario asking(AskedScript script) {
+        asked = script;
         return this;
     }
 
@@ -151,6 +168,11 @@ final class Scenario {
         return cells;
     }
 
+    /** Number of the last template, once it has run. */
+    long epoch() {
+        return epoch;
+    }
+
     /** Attempts that it took. */
     int attempts() {
         return attempts;
@@ -202,7 +224,19 @@ final class Scenario {
             return new ProductOracle(products).differences(answers.byQuery(), rows);
         }
         int copiesMax = Math.min(families, parallelism);
-        return new Oracle(script).differences(answers.byQuery(), rows, copiesMax);
+        List<String> wrong =
+                new Oracle(script).differences(answers.byQuery(), rows, copiesMax, recallMin);
+        if (asked != null) {
+            wrong.addAll(asked.differences(answers.byQuery()));
+        }
+        return wrong;
+    }
+
+    private Script played() {
+        if (products != null) {
+            return products;
+        }
+        return asked == null ? script : asked;
     }
 
     /** Returns the savepoint where it stopped, or the number of rows at its end. */
@@ -213,7 +247,7 @@ final class Scenario {
         JobSettings settings = settings(parallelism);
         DataStream<Incoming> records =
                 env.fromSource(
-                                new ScriptSource(products == null ? script : products, name),
+                                new ScriptSource(played(), name),
                                 WatermarkStrategy.noWatermarks(),
                                 "script",
                                 Incoming.TYPE)
@@ -244,6 +278,7 @@ final class Scenario {
             }
             adopted = cluster.metrics().sum(Names.ADOPTED);
             cells = cluster.metrics().max(Names.CELLS, 0);
+            epoch = cluster.metrics().max(Names.EPOCH, 0);
             attempts = cluster.metrics().attempts();
             return Long.toString(cluster.metrics().sum(Names.ROWS));
         } finally {

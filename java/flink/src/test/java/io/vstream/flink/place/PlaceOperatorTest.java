@@ -24,12 +24,19 @@ import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Place against a model: what each partition holds after its writes. */
 class PlaceOperatorTest {
 
     private static final int DIMENSION = PlaceTask.DIMENSION;
     private static final String COLLECTION = PlaceTask.COLLECTION;
+    private static final String HASHED =
+            """
+            {"dimension": 4, "metric": "l2", "element": "f32", "index": "cluster", "seed": 3,
+             "encoder": {"kind": "lsh", "families": 1, "hashes": 4}}
+            """;
 
     private final SplittableRandom random = new SplittableRandom(17);
 
@@ -96,9 +103,10 @@ class PlaceOperatorTest {
         }
     }
 
-    @Test
-    void aRangeInTwoHandsGetsItsDeletesInBoth() throws Exception {
-        byte[] first = template();
+    @ParameterizedTest
+    @ValueSource(strings = {COLLECTION, HASHED})
+    void aRangeInTwoHandsGetsItsDeletesInBoth(String collection) throws Exception {
+        byte[] first = trained(collection);
         byte[] second = skewed(first);
         try (PlaceTask task = new PlaceTask(2, 0, List.of());
                 NativeRouter old = NativeRouter.fromBytes(first);
