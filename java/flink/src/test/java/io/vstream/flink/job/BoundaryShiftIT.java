@@ -21,6 +21,7 @@ class BoundaryShiftIT {
     private static final long SEED = 20_251_206;
     private static final int WRITES = 10_000;
     private static final int DIMENSION = 8;
+    private static final int QUERIES = 200;
     private static final int ASKED_EVERY = 20;
     private static final int RUNS_MAX = 6;
 
@@ -95,6 +96,6 @@ class BoundaryShiftIT {
         int[] gates = new int[1 + laterGates.length];
         gates[0] = 1_000;
         System.arraycopy(laterGates, 0, gates, 1, laterGates.length);
-        return new WriteScript(DIMENSION, seed, true, 600, WRITES, 40, 4_000, gates);
+        return new WriteScript(DIMENSION, seed, true, 600, WRITES, QUERIES, 4_000, gates);
     }
 }
