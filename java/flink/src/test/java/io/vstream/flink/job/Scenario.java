@@ -39,8 +39,8 @@ final class Scenario {
     static final int CELLS = 16;
 
     /**
-     * Share of the nearest rows that one family of hashes finds at the least. It has no target: 0.95
-     * were found where no boundary shifted, and 0.89 to 0.97 where boundaries did, since even
+     * Share of the nearest rows that one family of hashes finds at the least. It has no target:
+     * 0.95 were found where no boundary shifted, and 0.89 to 0.97 where boundaries did, since even
      * partitions divide more neighbours.
      */
     private static final double HASHED_RECALL_MIN = 0.8;
