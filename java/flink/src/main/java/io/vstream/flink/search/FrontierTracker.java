@@ -58,7 +58,9 @@ final class FrontierTracker {
         frontier = new Frontier(frontier.watermark(), Frontier.max(restored.offsets(), least));
     }
 
-    /** Makes room for so many partitions of the source; nobody has sent anything of the new ones. */
+    /**
+     * Makes room for so many partitions of the source; nobody has sent anything of the new ones.
+     */
     private void widen(int partitions) {
         int known = least.length;
         if (partitions > known) {

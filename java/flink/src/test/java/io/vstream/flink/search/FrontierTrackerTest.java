@@ -67,9 +67,13 @@ class FrontierTrackerTest {
                     sent[place] = next;
                     tracker.offsets(place, next);
                     long[] all = Arrays.stream(sent).reduce(Frontier::min).orElseThrow();
-                    assertThat(tracker.current().offsets())
+                    long[] found = tracker.current().offsets();
+                    // Where nobody sends anything any more, nothing is known.
+                    long[] unknown = new long[found.length];
+                    Arrays.fill(unknown, Frontier.NO_OFFSET);
+                    assertThat(found)
                             .as("%d places, seed %d, mark %d", places, seed, mark)
-                            .isEqualTo(all);
+                            .isEqualTo(Frontier.max(all, unknown));
                 }
             }
         }
