@@ -60,8 +60,8 @@ fn a_small_job_carries_what_one_counts_by_hand() {
     let marks = load::hops(&job)[5];
     assert_eq!((marks.messages, marks.bytes), (160.0, 160.0 * 51.0));
     assert_eq!(load::marks_bytes(&job), 40.0 * 51.0);
-    // Each of 40 marks compares four arrays of two offsets.
-    assert!(near(load::minimum_cores(&job), 40.0 * 8.0 * 3.4e-9, 1e-9));
+    // Each of 40 marks has two offsets.
+    assert!(near(load::minimum_cores(&job), 40.0 * 2.0 * 27e-9, 1e-9));
     assert!(near(load::hops(&job)[3].messages, 192.0, 1e-9));
     assert_eq!(load::memory_bytes(&job), 250_000.0 * 619.0);
     assert!(near(load::restore_same_s(&job, 1e6), 3.0 + 114.5, 1e-9));

@@ -33,7 +33,6 @@ pub fn growing() -> Vec<Wall> {
         }),
         wall("minimum of marks", "a tenth of a core", 0.1, load::minimum_cores),
         wall("minimum of marks", "1 core", 1.0, load::minimum_cores),
-        wall("the same, incremental", "1 core", 1.0, load::incremental_cores),
         wall("marks into a partition", "1 Gbit/s", GBIT, load::marks_bytes),
         wall("marks into a partition", "10 Gbit/s", 10.0 * GBIT, load::marks_bytes),
         wall("the same, numbered", "1 Gbit/s", GBIT, load::numbered_marks_bytes),
