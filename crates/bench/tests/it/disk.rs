@@ -54,6 +54,14 @@ fn a_plan_is_followed_and_its_fresh_builds_are_processes_of_their_own() {
     assert_eq!(pair["fresh"]["live"], 3_000, "{pair:#}");
     assert!(found["epochs"][1]["equal-effort"].is_null());
 
+    // More rows than the cache holds, so that some are read from afar.
+    write(&folder.path().join("more.fbin"), 10_300, 1);
+    let (data, plan) = (at("more.fbin"), at("more"));
+    let given = ["--data", &data, "--queries", &queries];
+    let made = [&["plan"], &given[..], &["--rows", "10000", "--out", &plan]].concat();
+    let output = disk(&made);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let subject = ["--plan", &plan, "--dir", &dir, "--memory-kib", "1024", "--out", &out];
     let far = ["--address", &at("far"), "--shares", "1,0.5,0"];
     let output = disk(&[&["remote"], &given[..], &subject, &far].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

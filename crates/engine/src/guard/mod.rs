@@ -78,8 +78,10 @@ const CAREFUL_THETA: f32 = 1.5;
 const CAREFUL_PER_HALVING: f32 = 0.25;
 /// Rows of segments that are measured then at least; each halving doubles them.
 const CAREFUL_LEAST: f32 = 384.0;
-/// Part of the leaves of segments above which a search finds out itself how far to go.
+/// Part of the leaves of segments above which a search finds out itself how far to go, and the leaves up to
+/// which there is little to leave out.
 const FAR_PART: usize = 4;
+const FAR_LEAVES: usize = 256;
 /// Audits between two conclusions, when there are many audits or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
 /// While queries need rows beside them, every so many audits one is of a query.
@@ -264,7 +266,7 @@ impl Guard {
         let (class, now) = (class_of(k), moment(search));
         // A decision of long ago may ask for more than what the query itself finds out.
         let is_dear = |reached: &Reached| {
-            reached.probes > now.leaves / FAR_PART && now.leaves > EXACT_LEAVES && self.on
+            reached.probes > now.leaves / FAR_PART && now.leaves > FAR_LEAVES && self.on
         };
         let reached = self.reached(class, &now);
         let reached = reached.filter(|reached| !(is_dear(reached) && search.bounds_itself()));
