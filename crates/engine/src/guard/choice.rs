@@ -3,9 +3,9 @@
 //! 1. Take some numbers of probes: those that reach a given share of the neighbours' leaves, from
 //!    just what the target asks for to all of them.
 //! 2. For each, take the least refinement that finds the target's share of the neighbours.
-//! 3. Choose the cheapest of these; if the target is out of their reach, every code and a deep
-//!    refinement. If a scan of every row is cheaper, choose that scan: in memory it may be, but rows of
-//!    segments would have to be read and decoded.
+//! 3. Choose the cheapest of these; if the target is out of their reach and rows may be in segments,
+//!    every code and a deep refinement. If nothing is cheaper than a scan of every row, choose that scan:
+//!    in memory it may be, but rows of segments would have to be read and decoded.
 
 use vstream_index::Reach;
 
@@ -116,14 +116,14 @@ pub(super) fn choose(
     if all == 0.0 {
         return Some(Reached { probes: 1, refine: REFINE_MIN });
     }
-    let worst = || hits.iter().map(|hit| hit.code_rank(now.leaves)).fold(0.0, f64::max);
-    let every_code = || Reached {
-        probes: now.leaves.max(1),
-        refine: ((DEEPER * worst()) as usize).max(REFINE_MIN),
+    let out_of_reach = || {
+        let worst = hits.iter().map(|hit| hit.code_rank(now.leaves)).fold(0.0, f64::max);
+        let refine = ((DEEPER * worst) as usize).max(REFINE_MIN);
+        match costs.is_read {
+            true => Reached { probes: now.leaves.max(1), refine },
+            false => Reached::EXACT,
+        }
     };
-    if aim > 1.0 && !costs.is_read {
-        return Some(Reached::EXACT);
-    }
     let shares = if aim > 1.0 { &[] } else { &CODE_LOSS_SHARES[..] };
     shares
         .iter()
@@ -137,7 +137,7 @@ pub(super) fn choose(
             Some(Reached { probes: probes.max(1), refine })
         })
         .min_by(|a, b| costs.of_search(*a).total_cmp(&costs.of_search(*b)))
-        .or_else(|| Some(every_code()))
+        .or_else(|| Some(out_of_reach()))
         .filter(|chosen| costs.of_search(*chosen) < costs.of_everything(now))
         .or(Some(Reached::EXACT))
 }

@@ -9,7 +9,7 @@ use vstream_index::{
 };
 use vstream_vector::{Neighbor, TopK};
 
-use super::search::{best, TreeScratch, MEMORY_PLACES};
+use super::search::{TreeScratch, MEMORY_PLACES};
 use super::{Pinned, Tree};
 use crate::error::Error;
 
@@ -187,11 +187,11 @@ impl Pinned {
             scratch.best.reset(depth, true);
             scratch.memory.iter_mut().for_each(|state| state.leaves = usize::MAX);
             scratch.segments.iter_mut().for_each(|state| state.leaves = usize::MAX);
-            let mut rows = self.scan_memory(best(depth), scratch);
+            let mut rows = self.scan_memory(depth, scratch);
             self.keep_segment_leaves(f32::INFINITY, scratch);
             // Reads one segment after the other and bypasses the cache: this scans every code.
             for at in 0..self.segments().count() {
-                rows += self.scan_segments(&[at], best(depth), |view| view.passing(), scratch)?;
+                rows += self.scan_segments(&[at], depth, |view| view.passing(), scratch)?;
             }
             stats.rows += loose + rows;
             let mut candidates = merged(scratch, &ranks);

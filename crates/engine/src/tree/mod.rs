@@ -116,6 +116,15 @@ pub(crate) struct View {
     pub(crate) since: u64,
 }
 
+impl View {
+    /// True if a query finds out itself how far it must go: see `search/cautious.rs`. By inner product no
+    /// margin is safe on every kind of data, and a graph says itself how far to go.
+    fn bounds_itself(&self, metric: vstream_vector::Metric) -> bool {
+        metric != vstream_vector::Metric::InnerProduct
+            && self.segments.iter().all(|live| live.segment.graph().is_none())
+    }
+}
+
 /// All places of an engine, and the lock of its writers.
 pub(crate) struct Tree {
     settings: Settings,
@@ -311,13 +320,10 @@ impl Tree {
         view.memory.leaves() + immutable + graphs + view.leaves.len()
     }
 
-    /// True if a query of segments finds out itself how far it must go: see `search/cautious.rs`.
+    /// True if there are segments, and a query of them finds out itself how far it must go.
     pub(crate) fn bounds_itself(&self) -> bool {
         let view = self.view.load();
-        let is_one = |live: &Arc<LiveSegment>| live.segment.leaves().is_some();
-        !view.segments.is_empty()
-            && self.settings().metric != vstream_vector::Metric::InnerProduct
-            && view.segments.iter().all(is_one)
+        !view.segments.is_empty() && view.bounds_itself(self.settings().metric)
     }
 
     /// Live rows, those in memory by the number of their leaves.

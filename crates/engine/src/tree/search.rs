@@ -31,7 +31,6 @@ pub(crate) use self::filtered::share_class;
 pub(crate) use self::filtered::{Thetas, SHARE_CLASSES};
 pub(crate) use self::scratch::TreeScratch;
 pub(super) use self::scratch::MEMORY_PLACES;
-pub(in crate::tree) use self::stages::best;
 use super::heat::nearness;
 use super::{Pinned, Tree};
 use crate::error::Error;
@@ -152,13 +151,11 @@ impl Pinned {
         let mut stats = SearchStats { rows: loose, exact: loose, leaves: 0 };
         self.rank(probe, probes, scratch)?;
         let bound = scratch.nth_cost(probes);
-        let nearest = |costs: &[f32]| costs.partition_point(|cost| cost.total_cmp(&bound).is_le());
-        scratch.memory.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
-        scratch.segments.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
+        scratch.keep_within(bound);
         let is_all = scratch.leaves() >= self.leaves();
         let stops = !self.residency.ablation.threshold_stop;
         scratch.best.reset(refine, stops);
-        stats.rows += self.scan_memory(stages::best(refine), scratch);
+        stats.rows += self.scan_memory(refine, scratch);
         scratch.memory.iter_mut().for_each(|state| state.candidates.truncate(refine));
         let vector = probe.vector;
         stats.exact += self.refine_memory(vector, Refine::Likely, scratch, out, &mut |_, _, _| {});
@@ -168,12 +165,7 @@ impl Pinned {
         let radius = if stops { out.bound() } else { f32::INFINITY };
         self.keep_segment_leaves(radius, scratch);
         stats.leaves = scratch.leaves();
-        self.order_segments(scratch);
-        let order = std::mem::take(&mut scratch.order);
-        let scanned =
-            self.scan_segments(&order, stages::best(refine), |view| view.blocks(), scratch);
-        scratch.order = order;
-        stats.rows += scanned?;
+        stats.rows += self.scan_hottest_first(refine, scratch)?;
         let bound = scratch.nth_estimate(refine);
         scratch.segments.iter_mut().for_each(|state| stages::cut(&mut state.candidates, bound));
         let mut origins = std::mem::take(&mut scratch.origins);

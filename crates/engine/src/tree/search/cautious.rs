@@ -13,11 +13,11 @@
 
 use vstream_index::stages::{need, Candidate, Refine};
 use vstream_index::{depth_from, depth_needed, Probe, SearchStats};
-use vstream_vector::{Metric, Neighbor, TopK};
+use vstream_vector::{Neighbor, TopK};
 
 use super::add;
 use super::scratch::{TreeScratch, MEMORY_PLACES};
-use super::stages::{best, SegmentState};
+use super::stages::SegmentState;
 use crate::error::Error;
 use crate::tree::Pinned;
 
@@ -51,10 +51,7 @@ impl Pinned {
         scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
-        // By inner product no margin is safe on every kind of data, and a graph says itself how far to go.
-        let is_bounded =
-            self.settings.metric != Metric::InnerProduct && self.graphs().next().is_none();
-        if !is_bounded {
+        if !self.view.bounds_itself(self.settings.metric) {
             return self.thorough(probe, caution.depth, scratch, out);
         }
         let wanted = probe.k.max(WANTED_MIN);
@@ -92,22 +89,16 @@ impl Pinned {
         let is_near = |cost: &f32| need(self.settings, 1.0, *cost, near) < caution.theta;
         let probes = scratch.probe_costs().filter(is_near).count();
         let bound = scratch.nth_cost(probes.max(PROBES));
-        let nearest = |costs: &[f32]| costs.partition_point(|cost| cost.total_cmp(&bound).is_le());
-        scratch.memory.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
-        scratch.segments.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
+        scratch.keep_within(bound);
         let loose = self.scan_loose(probe.vector, probe.filter, out);
         let mut stats = SearchStats { rows: loose, exact: loose, leaves: scratch.leaves() };
         let keep = depth_from(caution.depth, probe.k).max(caution.least);
         scratch.best.reset(keep, true);
-        stats.rows += self.scan_memory(best(keep), scratch);
+        stats.rows += self.scan_memory(keep, scratch);
         stats.exact +=
             self.refine_memory(probe.vector, Refine::Likely, scratch, out, &mut |_, _, _| {});
         self.keep_segment_leaves(out.bound(), scratch);
-        self.order_segments(scratch);
-        let order = std::mem::take(&mut scratch.order);
-        let scanned = self.scan_segments(&order, best(keep), |view| view.blocks(), scratch);
-        scratch.order = order;
-        stats.rows += scanned?;
+        stats.rows += self.scan_hottest_first(keep, scratch)?;
         stats.exact += self.measure_in_order(probe.vector, (caution.least, keep), scratch, out)?;
         Ok(stats)
     }

@@ -46,6 +46,13 @@ impl TreeScratch {
         memory + self.segments.iter().map(|state| state.leaves).sum::<usize>()
     }
 
+    /// Lets each place visit its ranked leaves that cost no more than `bound`.
+    pub(super) fn keep_within(&mut self, bound: f32) {
+        let nearest = |costs: &[f32]| costs.partition_point(|cost| cost.total_cmp(&bound).is_le());
+        self.memory.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
+        self.segments.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
+    }
+
     /// The costs of ranked leaves, place by place; those of segments by run.
     pub(in crate::tree) fn costs(&self) -> impl Iterator<Item = &[f32]> {
         let memory = self.memory.iter().map(|state| state.costs.as_slice());

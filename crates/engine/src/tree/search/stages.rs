@@ -74,17 +74,17 @@ impl Pinned {
         Ok(())
     }
 
-    /// Scans the leaves that each place in memory visits, and keeps the wanted rows of each place;
-    /// returns the number of codes scanned.
-    pub(in crate::tree) fn scan_memory(&self, wanted: Wanted, scratch: &mut TreeScratch) -> usize {
+    /// Scans the leaves that each place in memory visits, and keeps the `keep` best rows of each
+    /// place; returns the number of codes scanned.
+    pub(in crate::tree) fn scan_memory(&self, keep: usize, scratch: &mut TreeScratch) -> usize {
         let TreeScratch { memory, queries, best, .. } = scratch;
         let mut rows = 0;
         for (place, state) in self.memory_places().zip(memory) {
             keep_leaves(place, f32::INFINITY, state);
             while place.next_codes(&mut state.stage).is_some() {
-                // No bound by other places: memory is scanned first, and the immutable memtable is as
-                // cheap to scan.
-                rows += scan(place, &[], wanted, queries, state);
+                // No bound: memory is scanned first, and the immutable memtable is as cheap to
+                // scan.
+                rows += scan(place, &[], (keep, f32::INFINITY), queries, state);
             }
             best.add(&state.candidates);
         }
@@ -113,7 +113,20 @@ impl Pinned {
         }
     }
 
-    /// Scans the leaves that some segments kept, and keeps the rows among the wanted ones of all
+    /// Scans the leaves that segments kept as [`Pinned::scan_segments`] does, the hottest segments first.
+    pub(super) fn scan_hottest_first(
+        &self,
+        keep: usize,
+        scratch: &mut TreeScratch,
+    ) -> Result<usize, Error> {
+        self.order_segments(scratch);
+        let order = std::mem::take(&mut scratch.order);
+        let scanned = self.scan_segments(&order, keep, |view| view.blocks(), scratch);
+        scratch.order = order;
+        scanned
+    }
+
+    /// Scans the leaves that some segments kept, and keeps the rows among the `keep` best of all
     /// places; returns the number of codes scanned.
     ///
     /// * `order`: segments, scanned in this order. The rows of one segment bound those of the next.
@@ -122,7 +135,7 @@ impl Pinned {
     pub(in crate::tree) fn scan_segments(
         &self,
         order: &[usize],
-        wanted: Wanted,
+        keep: usize,
         blocks: for<'a> fn(&'a SegmentView<'_>) -> &'a BlockReader,
         scratch: &mut TreeScratch,
     ) -> Result<usize, Error> {
@@ -137,15 +150,15 @@ impl Pinned {
             if next.iter().all(Option::is_none) {
                 return Ok(rows);
             }
-            let asked: Vec<(&BlockReader, &[BlockHandle])> = views
+            let wanted: Vec<(&BlockReader, &[BlockHandle])> = views
                 .iter()
                 .zip(&next)
                 .map(|(view, next)| (blocks(view), next.as_deref().unwrap_or(&[])))
                 .collect();
-            let read = read_together(&asked)?;
+            let read = read_together(&wanted)?;
             for (((view, &at), next), read) in views.iter().zip(order).zip(&next).zip(&read) {
                 if next.is_some() {
-                    rows += scan_segment(view, (at, read), wanted, scratch);
+                    rows += scan_segment(view, (at, read), keep, scratch);
                 }
             }
         }
@@ -208,23 +221,17 @@ impl Pinned {
 /// What a search keeps of one segment.
 pub(super) type SegmentState = PlaceState<vstream_segment::SegmentSearchState>;
 
-/// Wants the rows with the `keep` least estimates.
-pub(in crate::tree) fn best(keep: usize) -> Wanted {
-    Wanted { keep, below: f32::INFINITY, deviations: 0.0 }
-}
-
 /// Scans the next codes of a segment, given by its position and the blocks read.
 fn scan_segment(
     view: &SegmentView<'_>,
     (at, read): (usize, &[Arc<Block>]),
-    wanted: Wanted,
+    keep: usize,
     scratch: &mut TreeScratch,
 ) -> usize {
     let TreeScratch { segments, queries, best, .. } = &mut *scratch;
     let state = &mut segments[at];
     let is_first = state.candidates.is_empty();
-    let wanted = Wanted { below: wanted.below.min(best.bound()), ..wanted };
-    let rows = scan(view, read, wanted, queries, state);
+    let rows = scan(view, read, (keep, best.bound()), queries, state);
     if is_first {
         best.add(&state.candidates);
     } else {
@@ -265,11 +272,12 @@ fn keep_leaves<P: StagedSearch + ?Sized>(place: &P, radius: f32, state: &mut Pla
 fn scan<P: StagedSearch + ?Sized>(
     place: &P,
     codes: &[P::Block],
-    wanted: Wanted,
+    (keep, below): (usize, f32),
     queries: &RotatedQueries,
     state: &mut PlaceState<P::State>,
 ) -> usize {
     let PlaceState { stage, candidates, query, .. } = state;
+    let wanted = Wanted { keep, below, deviations: 0.0 };
     place.scan_codes(queries.get(*query), codes, wanted, stage, candidates).rows
 }
 
