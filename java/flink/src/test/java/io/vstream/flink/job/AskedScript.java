@@ -94,15 +94,14 @@ record AskedScript(WriteScript of, long from, int every) implements Script {
         return new AskingPlayer(of.play(from, gate), settled());
     }
 
-    private final class AskingPlayer implements Player {
+    private final class AskingPlayer extends PlayerOfWrites {
 
-        private final Player writes;
         private final Map<Long, float[]> rows;
         private final List<Long> ids;
         private long asked = -1;
 
         private AskingPlayer(Player writes, Map<Long, float[]> rows) {
-            this.writes = writes;
+            super(writes);
             this.rows = rows;
             this.ids = List.copyOf(rows.keySet());
         }
@@ -123,31 +122,6 @@ record AskedScript(WriteScript of, long from, int every) implements Script {
             into.measured = true;
             into.intendedNanos = now;
             return Outcome.RECORD;
-        }
-
-        @Override
-        public ScriptSplit position() {
-            return writes.position();
-        }
-
-        @Override
-        public int phase() {
-            return writes.phase();
-        }
-
-        @Override
-        public int waiting() {
-            return writes.waiting();
-        }
-
-        @Override
-        public long measuredSince() {
-            return writes.measuredSince();
-        }
-
-        @Override
-        public void close() throws IOException {
-            writes.close();
         }
     }
 }

@@ -1,11 +1,7 @@
 package io.vstream.flink.job;
 
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.fail;
-
 import io.vstream.flink.fault.Fault;
 import java.nio.file.Path;
-import java.util.function.Predicate;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -23,23 +19,17 @@ class BoundaryShiftIT {
     private static final int DIMENSION = 8;
     private static final int QUERIES = 200;
     private static final int ASKED_EVERY = 20;
-    private static final int RUNS_MAX = 6;
 
     @TempDir private Path folder;
 
-    /** Runs a script at the pace that it has. */
-    private interface Runs {
-        Scenario of(WriteScript paced) throws Exception;
-    }
-
     @Test
     void boundariesFollowTheStream() throws Exception {
-        holds(script(SEED, WRITES), 4, this::shifting, scenario -> scenario.adopted() > 0);
+        PacedRuns.hold(script(SEED, WRITES), 4, this::shifting, scenario -> scenario.adopted() > 0);
     }
 
     @Test
     void rowsInSegmentsFollowTheBoundaries() throws Exception {
-        holds(
+        PacedRuns.hold(
                 script(SEED + 1, WRITES),
                 3,
                 paced -> shifting(paced).withMemory(1 << 16),
@@ -49,7 +39,7 @@ class BoundaryShiftIT {
     @ParameterizedTest
     @EnumSource(value = Fault.class, mode = EnumSource.Mode.MATCH_ALL, names = "FAIL_IN_.*")
     void aFailureInAnyStepLosesNothing(Fault failure) throws Exception {
-        holds(
+        PacedRuns.hold(
                 script(SEED + 10 + failure.ordinal(), WRITES),
                 3,
                 paced -> shifting(paced).with(failure),
@@ -58,7 +48,7 @@ class BoundaryShiftIT {
 
     @Test
     void aSavepointAfterShiftsRestoresAtAnotherParallelism() throws Exception {
-        holds(
+        PacedRuns.hold(
                 script(SEED + 2, WRITES / 2, WRITES),
                 3,
                 paced ->
@@ -73,23 +63,6 @@ class BoundaryShiftIT {
                 .withFamilies(1)
                 .rebalancing("boundary")
                 .asking(new AskedScript(paced, paced.gates()[0], ASKED_EVERY));
-    }
-
-    /**
-     * Every run agrees with the oracle, and one of them had what the test is about: that depends on
-     * loads, and so on how busy the machine is. Each second run is slower than those before it.
-     */
-    private static void holds(
-            WriteScript script, int parallelism, Runs runs, Predicate<Scenario> had)
-            throws Exception {
-        for (int run = 0; run < RUNS_MAX; run++) {
-            Scenario scenario = runs.of(script.slower(1 + run / 2));
-            assertThat(scenario.differences(parallelism)).as("seed %d", script.seed()).isEmpty();
-            if (had.test(scenario)) {
-                return;
-            }
-        }
-        fail("None of %d runs with seed %d shifted boundaries as meant.", RUNS_MAX, script.seed());
     }
 
     private static WriteScript script(long seed, int... laterGates) {

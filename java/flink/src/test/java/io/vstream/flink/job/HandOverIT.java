@@ -1,11 +1,7 @@
 package io.vstream.flink.job;
 
-import static org.assertj.core.api.Assertions.assertThat;
-import static org.assertj.core.api.Assertions.fail;
-
 import io.vstream.flink.fault.Fault;
 import java.nio.file.Path;
-import java.util.function.Predicate;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -24,19 +20,12 @@ class HandOverIT {
     /** Few, so that loads differ enough for cells to change partition within a run. */
     private static final int DIMENSION = 8;
 
-    private static final int RUNS_MAX = 6;
-
     @TempDir private Path folder;
-
-    /** Runs a script at the pace that it has. */
-    private interface Runs {
-        Scenario of(WriteScript paced) throws Exception;
-    }
 
     @Test
     void rowsChangePartitionUnderLoad() throws Exception {
         WriteScript script = script(SEED);
-        holds(
+        PacedRuns.hold(
                 script,
                 4,
                 paced -> new Scenario(paced, folder).rebalancing("cells"),
@@ -46,7 +35,7 @@ class HandOverIT {
     @Test
     void rowsInSegmentsChangePartitionToo() throws Exception {
         WriteScript script = script(SEED + 3);
-        holds(
+        PacedRuns.hold(
                 script,
                 3,
                 paced ->
@@ -60,7 +49,7 @@ class HandOverIT {
     @Test
     void boundariesMoveUnderLoad() throws Exception {
         WriteScript script = script(SEED + 1);
-        holds(
+        PacedRuns.hold(
                 script,
                 2,
                 paced -> new Scenario(paced, folder).rebalancing("boundary"),
@@ -71,28 +60,11 @@ class HandOverIT {
     @EnumSource(value = Fault.class, mode = EnumSource.Mode.MATCH_ALL, names = "FAIL_IN_.*")
     void aFailureInAnyStepLosesNothing(Fault failure) throws Exception {
         WriteScript script = script(SEED + 10 + failure.ordinal());
-        holds(
+        PacedRuns.hold(
                 script,
                 3,
                 paced -> new Scenario(paced, folder).rebalancing("cells").with(failure),
                 scenario -> scenario.attempts() == 2 && split(scenario));
-    }
-
-    /**
-     * Every run agrees with the oracle, and one of them had what the test is about: that depends on
-     * loads, and so on how busy the machine is. Each second run is slower than those before it.
-     */
-    private static void holds(
-            WriteScript script, int parallelism, Runs runs, Predicate<Scenario> had)
-            throws Exception {
-        for (int run = 0; run < RUNS_MAX; run++) {
-            Scenario scenario = runs.of(script.slower(1 + run / 2));
-            assertThat(scenario.differences(parallelism)).as("seed %d", script.seed()).isEmpty();
-            if (had.test(scenario)) {
-                return;
-            }
-        }
-        fail("None of %d runs with seed %d changed partitions as meant.", RUNS_MAX, script.seed());
     }
 
     private static boolean split(Scenario scenario) {
@@ -113,7 +85,7 @@ class HandOverIT {
                         1_000,
                         WRITES / 2,
                         WRITES);
-        holds(
+        PacedRuns.hold(
                 script,
                 3,
                 paced ->

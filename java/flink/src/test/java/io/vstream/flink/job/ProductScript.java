@@ -205,13 +205,12 @@ record ProductScript(WriteScript of, long sizedFrom) implements Script {
         return new ProductPlayer(of.play(from, gate), new FieldsBuilder(schema()));
     }
 
-    private final class ProductPlayer implements Player {
+    private final class ProductPlayer extends PlayerOfWrites {
 
-        private final Player writes;
         private final FieldsBuilder fields;
 
         private ProductPlayer(Player writes, FieldsBuilder fields) {
-            this.writes = writes;
+            super(writes);
             this.fields = fields;
         }
 
@@ -222,31 +221,6 @@ record ProductScript(WriteScript of, long sizedFrom) implements Script {
                 fill(writes.position().position() - 1, fields, into);
             }
             return outcome;
-        }
-
-        @Override
-        public ScriptSplit position() {
-            return writes.position();
-        }
-
-        @Override
-        public int phase() {
-            return writes.phase();
-        }
-
-        @Override
-        public int waiting() {
-            return writes.waiting();
-        }
-
-        @Override
-        public long measuredSince() {
-            return writes.measuredSince();
-        }
-
-        @Override
-        public void close() throws IOException {
-            writes.close();
         }
     }
 }
