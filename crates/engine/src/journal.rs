@@ -281,7 +281,9 @@ impl Journal {
         let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());
         let thread = thread.spawn(move || {
             yield_to_others();
-            compactor.compact(&stopped)
+            let done = compactor.compact(&stopped);
+            vstream_index::give_back_heap();
+            done
         });
         match thread {
             Ok(thread) => self.compactions.push(Compaction { thread, stop }),

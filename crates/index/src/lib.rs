@@ -26,6 +26,11 @@ pub mod cluster;
 pub mod contract;
 mod filter;
 mod flat;
+#[cfg_attr(
+    all(target_os = "linux", target_env = "gnu"),
+    expect(unsafe_code, reason = "one call of the C library, which takes no pointer")
+)]
+mod heap;
 mod id_map;
 mod least_ids;
 mod probe;
@@ -43,6 +48,7 @@ mod wanted;
 
 pub use cluster::{Cluster, ClusterLoad, ClusterSettings};
 pub use flat::Flat;
+pub use heap::give_back_heap;
 pub use least_ids::LeastIds;
 pub use probe::{Effort, Probe, SearchStats};
 pub use radius::RadiusBound;

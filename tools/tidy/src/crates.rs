@@ -27,6 +27,7 @@ const UNSAFE: &[&str] = &[
     "crates/quantize/src/rabitq/extended/kernels/",
     "crates/quantize/src/scalar8/kernels/",
     "crates/index/src/append.rs",
+    "crates/index/src/heap.rs",
     "crates/index/src/slab.rs",
     "crates/index/src/slab/region.rs",
     "crates/index/src/slab/tests.rs",

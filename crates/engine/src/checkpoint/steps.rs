@@ -333,7 +333,9 @@ impl Running {
             if matches!(taken.capture, Capture::Image(_)) {
                 yield_to_others();
             }
-            write(&versions, &taken)
+            let done = write(&versions, &taken);
+            vstream_index::give_back_heap();
+            done
         };
         let thread = std::thread::Builder::new().name("vstream-checkpoint".to_owned()).spawn(work);
         let thread = thread.map_err(|error| {
