@@ -16,12 +16,15 @@ JOB ?= examples/mixed.yaml
 # For crash-lab and fuzz.
 MINUTES ?= 5
 SEED ?= 1
-# For chaos: random events for so long, drawn from SEED; SCHEDULER=adaptive; FIELDS=false; FLINK_HOME=data/flink for a stock Flink.
+# For chaos: random events for so long, drawn from SEED; SCHEDULER=adaptive; FIELDS=false;
+# SEGMENTS=graph with FIELDS=false; REMOTE=true; FLINK_HOME=data/flink for a stock Flink.
 chaos: MINUTES = 10
 chaos: SEED = 20251122
 chaos: RATE = 2000
 chaos: SCHEDULER = default
 chaos: FIELDS = true
+chaos: SEGMENTS = clusters
+chaos: REMOTE = false
 CHAOS := $(CURDIR)/run/chaos
 
 SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java examples/flink \
@@ -120,6 +123,7 @@ chaos: native ## kill, bounce and rescale a cluster for MINUTES=10 and compare e
 	$(JAVA) -q integration-test -Dvstream.cluster.only=true -Dvstream.chaos.minutes=$(MINUTES) \
 		-Dvstream.chaos.seed=$(SEED) -Dvstream.chaos.rate=$(RATE) \
 		-Dvstream.chaos.scheduler=$(SCHEDULER) -Dvstream.chaos.fields=$(FIELDS) \
+		-Dvstream.chaos.segments=$(SEGMENTS) -Dvstream.chaos.remote=$(REMOTE) \
 		-Dvstream.chaos.result=$(CHAOS)/result.json; \
 		status=$$?; cat $(CHAOS)/result.json; exit $$status
 

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
@@ -29,6 +30,10 @@ pub(crate) enum Command {
     /// Send snapshots to an object store and fetch them from there.
     #[command(subcommand)]
     Snapshot(Snapshot),
+    /// Serve the collections of a folder over HTTP, by a subset of Qdrant's interface.
+    Serve(ServeArguments),
+    /// Make a key for a server: the key itself, and the entry of the file of keys that stands for it.
+    Key(KeyArguments),
     /// Print the reference of job files, as Markdown: docs/guide/job-file.md.
     #[command(hide = true)]
     Reference,
@@ -84,6 +89,44 @@ pub(crate) struct JobArguments {
     /// Also writes how far the job is to this file: a line of JSON per second, and the result.
     #[arg(long, value_name = "FILE")]
     pub(crate) lines: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct ServeArguments {
+    /// Folder of the collections, each a folder with its name; made if absent. A folder that is a
+    /// collection itself is served alone.
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+    /// Address of the interface. One that other machines reach needs keys and a certificate.
+    #[arg(long, default_value = "127.0.0.1:6333", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// Address of metrics and health, which need no key.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// File of the keys that requests must have: {"keys": [ENTRY, …]}, with entries of `vstream key`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) keys: Option<PathBuf>,
+    /// Certificates, in PEM, the server's own first.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// File that gets a line of JSON for every change and every refused key.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct KeyArguments {
+    /// Name of the key, for the audit log.
+    pub(crate) name: String,
+    /// What it may do; each may do what those before it may.
+    #[arg(long, default_value = "read", value_parser = ["read", "write", "admin"])]
+    pub(crate) scope: String,
+    /// Only this collection; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) collection: Vec<String>,
 }
 
 #[derive(Args)]

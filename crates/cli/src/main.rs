@@ -1,4 +1,5 @@
-//! `vstream`: runs stream jobs, shows them, looks into snapshots, moves and verifies them.
+//! `vstream`: runs stream jobs, shows them, serves collections, looks into snapshots, moves and
+//! verifies them.
 //!
 //! A good first change: say "1 snapshot" instead of "1 snapshots" (`src/pushed.rs`; its test:
 //! `tests/it/pushed.rs`).
@@ -22,6 +23,7 @@ mod restore;
 mod run;
 mod search;
 mod segment;
+mod serve;
 mod snapshot;
 mod text;
 mod verify;
@@ -45,6 +47,8 @@ fn main() -> ExitCode {
         Command::Verify(arguments) => verify::verify(&arguments),
         Command::Snapshot(Snapshot::Push(arguments)) => pushed::push(&arguments),
         Command::Snapshot(Snapshot::Pull(arguments)) => pushed::pull(&arguments),
+        Command::Serve(arguments) => serve::serve(arguments),
+        Command::Key(arguments) => serve::key(&arguments),
         Command::Reference => text::print_line(JobSettings::reference().trim_end()),
     };
     match result {

@@ -23,6 +23,7 @@ mod guard;
 mod handover;
 mod journal;
 mod layout;
+mod numbered;
 mod priority;
 mod read;
 mod reader;
@@ -52,6 +53,7 @@ pub use error::{Error, ErrorKind};
 pub use guard::{Evidence, RecallEstimate};
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::Commit;
+pub use numbered::NumberedWriter;
 pub use priority::yield_to_others;
 pub use read::{
     Answer, Page, Spread, SpreadAnswer, SpreadOf, StoredRow, With, WithAttributes, READ_ROWS_MAX,
@@ -73,7 +75,7 @@ pub use version::RemoteLevel;
 pub use vstream_attribute::{
     attributes_to_json, Attribute, AttributeKind, Attributes, AttributesBuilder, Fields,
     FieldsBuffer, Filter, Grouping, HashedName, IdKind, NameHash, Names, Range, Refused,
-    RefusedKind, Schema, Test, Value, ValueRef, GROUP_ATTRIBUTE, PAYLOAD_BYTES_MAX,
+    RefusedKind, Schema, Test, Value, ValueRef, ATTRIBUTES_MAX, GROUP_ATTRIBUTE, PAYLOAD_BYTES_MAX,
 };
 pub use vstream_index::SearchStats;
 pub use vstream_store::remote::TierCounts;

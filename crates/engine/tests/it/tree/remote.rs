@@ -340,7 +340,12 @@ fn nothing_is_lost_with_a_bad_network_beside_a_writer() {
         assert!(found == rows, "life {life}");
         far.objects.fail(100);
     }
-    assert!(stats(&engine).counts.sent > 0 || stats(&engine).remote_segments > 0);
+    // The threads may not have had their turn yet; a tenth of the requests fail here too.
+    let sent = (0..100).any(|_| {
+        let _ = engine.place_segments();
+        stats(&engine).counts.sent > 0 || stats(&engine).remote_segments > 0
+    });
+    assert!(sent, "something lies far away in the end");
 }
 
 /// The directory names its far store, so a path is enough to open, verify and inspect it.

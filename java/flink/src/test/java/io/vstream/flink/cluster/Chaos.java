@@ -74,6 +74,13 @@ final class Chaos implements AutoCloseable {
     private static final boolean CARRYING =
             Boolean.parseBoolean(System.getProperty("vstream.chaos.fields", "true"));
 
+    /** The index of segments that merges write; graphs take no fields. */
+    private static final String SEGMENTS =
+            System.getProperty("vstream.chaos.segments", "clusters");
+
+    /** Segments lie in a folder that all task managers reach, and none on their own disks. */
+    private static final boolean REMOTE = Boolean.getBoolean("vstream.chaos.remote");
+
     /** Some moments of a hand-over are the last of a process. */
     private static final String KILLS = "kill-in-hand-over";
 
@@ -167,6 +174,8 @@ final class Chaos implements AutoCloseable {
     /** What came of it; all of the last four are 0 if nothing went wrong. */
     ObjectNode result() throws IOException {
         ObjectNode result = JsonNodeFactory.instance.objectNode();
+        result.put("segments", SEGMENTS);
+        result.put("remote", REMOTE);
         result.put("records", traffic.records());
         result.put("rows", traffic.rows());
         result.put("kills", kills.get() + cluster.deathsOnDemand());
@@ -362,9 +371,17 @@ final class Chaos implements AutoCloseable {
                 TopicJob.json(Shape.LARGE, broker.address(), parallelism, !CARRYING, folder)
                         .replace("\"topic\": \"", "\"topic\": \"" + RUN + "-")
                         .replaceFirst("\\{", TEMPLATES.replace("@FAULT", fault));
+        json = json.replace("\"memory\": ", places() + "\"memory\": ");
         json = CARRYING ? TopicJob.carrying(json) : json;
         Path file = Files.writeString(folder.resolve("job.json"), json);
         job = cluster.submit(jar, restore, "--job", file.toString());
+    }
+
+    /** Settings of the collection on where its segments lie, and of which kind they are. */
+    private String places() {
+        String segments = "\"segments\": \"" + SEGMENTS + "\", ";
+        String remote = "\"remote\": \"" + folder.resolve("far") + "\", \"disk\": 0, ";
+        return REMOTE ? segments + remote : segments;
     }
 
     /** The newest checkpoint of the job that completed, as whoever watches a job would find it. */

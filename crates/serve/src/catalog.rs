@@ -1,0 +1,177 @@
+//! All collections of a folder.
+//!
+//! A collection is a folder of the catalog's folder that has its name. One that is being made or
+//! dropped has a name that no collection can have, so a crash leaves none in part.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tokio::sync::Mutex;
+use vstream_engine::{inspect_collection, Engine, Settings};
+
+use crate::collection::Collection;
+use crate::failure::Failure;
+use crate::limits::Limits;
+
+/// Most bytes of the name of a collection.
+const NAME_BYTES_MAX: usize = 255;
+/// What the names of folders begin with that hold no collection yet, or none any more.
+const HIDDEN: char = '.';
+
+/// The collections of a folder.
+pub(crate) struct Catalog {
+    directory: PathBuf,
+    collections_max: usize,
+    collections: RwLock<BTreeMap<String, Arc<Collection>>>,
+    /// Held while a collection is made or dropped.
+    changing: Mutex<()>,
+}
+
+impl Catalog {
+    /// Opens all collections of a folder, which is made if absent; of a folder that is a collection
+    /// itself, that one. Errors: `INTERNAL_SERVER_ERROR` with the collection that does not open.
+    pub(crate) fn open(directory: &Path, limits: &Limits) -> Result<Catalog, Failure> {
+        let broken =
+            |error: std::io::Error| Failure::broken(format!("{}: {error}", directory.display()));
+        fs::create_dir_all(directory).map_err(broken)?;
+        let mut collections = BTreeMap::new();
+        if is_collection(directory) {
+            let name = directory.canonicalize().map_err(broken)?;
+            let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            collections.insert(name.clone(), Arc::new(opened(&name, directory)?));
+        } else {
+            for entry in fs::read_dir(directory).map_err(broken)? {
+                let path = entry.map_err(broken)?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                if name.starts_with(HIDDEN) {
+                    // Of a server that ended while it made or dropped a collection.
+                    fs::remove_dir_all(&path).map_err(broken)?;
+                } else if path.is_dir() && is_collection(&path) {
+                    collections.insert(name.clone(), Arc::new(opened(&name, &path)?));
+                }
+            }
+        }
+        Ok(Catalog {
+            directory: directory.to_owned(),
+            collections_max: limits.collections,
+            collections: RwLock::new(collections),
+            changing: Mutex::new(()),
+        })
+    }
+
+    /// The collection of a name. Errors: `NOT_FOUND`.
+    pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
+        self.find(name).ok_or_else(|| Failure::no_collection(name))
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Option<Arc<Collection>> {
+        self.collections.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// All collections by name.
+    pub(crate) fn all(&self) -> Vec<Arc<Collection>> {
+        let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
+        collections.values().cloned().collect()
+    }
+
+    /// Makes a collection. Errors: `CONFLICT` if it is there, `BAD_REQUEST` for a name that cannot be
+    /// or settings that cannot be.
+    pub(crate) async fn create(
+        self: &Arc<Catalog>,
+        name: &str,
+        settings: Settings,
+    ) -> Result<(), Failure> {
+        check_name(name)?;
+        let _changing = self.changing.lock().await;
+        if self.find(name).is_some() {
+            let what = format!("the collection '{name}' is there already");
+            return Err(Failure::conflict(what));
+        }
+        let count = self.all().len();
+        if count >= self.collections_max {
+            return Err(Failure::bad(format!("there are {count} collections, which is the limit")));
+        }
+        let (directory, owned) = (self.directory.clone(), name.to_owned());
+        let made = blocking(move || {
+            let (hidden, path) = (directory.join(format!(".new {owned}")), directory.join(&owned));
+            let broken = |error: std::io::Error| Failure::broken(format!("{owned}: {error}"));
+            if hidden.exists() {
+                fs::remove_dir_all(&hidden).map_err(broken)?;
+            }
+            Engine::builder().dir(&hidden).create(settings)?.close()?;
+            fs::rename(&hidden, &path).map_err(broken)?;
+            sync_folder(&directory).map_err(broken)?;
+            opened(&owned, &path)
+        });
+        let made = Arc::new(made.await??);
+        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        collections.insert(name.to_owned(), made);
+        Ok(())
+    }
+
+    /// Drops a collection and its files; false if there is none. Requests that hold it end first.
+    pub(crate) async fn drop(self: &Arc<Catalog>, name: &str) -> Result<bool, Failure> {
+        let _changing = self.changing.lock().await;
+        let taken = {
+            let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+            collections.remove(name)
+        };
+        let Some(taken) = taken else { return Ok(false) };
+        let (directory, owned) = (self.directory.clone(), name.to_owned());
+        let done = blocking(move || {
+            taken.writes.close();
+            let (path, hidden) = (directory.join(&owned), directory.join(format!(".gone {owned}")));
+            let broken = |error: std::io::Error| Failure::broken(format!("{owned}: {error}"));
+            if path.exists() {
+                fs::rename(&path, &hidden).map_err(broken)?;
+                sync_folder(&directory).map_err(broken)?;
+                fs::remove_dir_all(&hidden).map_err(broken)?;
+            }
+            Ok(true)
+        });
+        done.await?
+    }
+
+    /// Closes every collection. Blocks until all writes are on the disk.
+    pub(crate) fn close(&self) {
+        self.all().iter().for_each(|collection| collection.writes.close());
+    }
+}
+
+/// Runs what may block on a thread that may wait.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Failure::broken(format!("a thread ended: {error}")))
+}
+
+fn is_collection(directory: &Path) -> bool {
+    !matches!(inspect_collection(directory), Ok(None))
+}
+
+fn opened(name: &str, directory: &Path) -> Result<Collection, Failure> {
+    Collection::open(name, directory)
+        .map_err(|failure| failure.of(&format!("the collection '{name}'")))
+}
+
+/// Makes the names in a folder durable.
+fn sync_folder(directory: &Path) -> std::io::Result<()> {
+    fs::File::open(directory)?.sync_all()
+}
+
+/// Errors: `BAD_REQUEST` unless the name can be that of a folder on every system.
+fn check_name(name: &str) -> Result<(), Failure> {
+    let is_bad = |c: char| c.is_control() || "<>:\"/\\|?*".contains(c);
+    let is_long = name.is_empty() || name.len() > NAME_BYTES_MAX;
+    if is_long || name.starts_with(HIDDEN) || name.contains(is_bad) {
+        return Err(Failure::bad(format!(
+            "'{}' is no name of a collection: use 1 to {NAME_BYTES_MAX} bytes without <>:\"/\\|?*, \
+             not beginning with a dot",
+            name.chars().take(64).collect::<String>()
+        )));
+    }
+    Ok(())
+}

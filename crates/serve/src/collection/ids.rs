@@ -1,0 +1,133 @@
+//! Ids of points: whole numbers, or UUIDs.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::ser::{Serialize, Serializer};
+use uuid::Uuid;
+use vstream_engine::{IdKind, NameHash, RowId, StoredRow};
+
+use crate::failure::Failure;
+
+/// The id of a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum PointId {
+    Number(u64),
+    /// A UUID in lower case with hyphens; any text in a collection that another face made.
+    Text(String),
+}
+
+/// How a collection holds ids.
+#[derive(Clone)]
+pub(crate) struct IdForm {
+    pub(crate) kind: IdKind,
+    pub(crate) hash: NameHash,
+}
+
+impl IdForm {
+    /// The text of an id in a collection of string ids, which holds numbers in their decimal form;
+    /// empty in one of numbers. Errors: `BAD_REQUEST` for a UUID where ids are numbers.
+    pub(crate) fn name(&self, id: &PointId) -> Result<String, Failure> {
+        match (self.kind, id) {
+            (IdKind::U64, PointId::Number(_)) => Ok(String::new()),
+            (IdKind::U64, PointId::Text(text)) => Err(Failure::bad(format!(
+                "the ids of the collection are whole numbers: '{text}' is none"
+            ))),
+            (IdKind::String, PointId::Number(number)) => Ok(number.to_string()),
+            (IdKind::String, PointId::Text(text)) => Ok(text.clone()),
+        }
+    }
+
+    /// The key of a row. Errors: as [`IdForm::name`].
+    pub(crate) fn row_id(&self, id: &PointId) -> Result<RowId, Failure> {
+        match (self.kind, id) {
+            (IdKind::U64, PointId::Number(number)) => Ok(RowId::from(*number)),
+            _ => Ok(self.hash.hash(&self.name(id)?)?.into()),
+        }
+    }
+
+    /// The keys of rows. Errors: as [`IdForm::name`].
+    pub(crate) fn row_ids(&self, ids: &[PointId]) -> Result<Vec<RowId>, Failure> {
+        ids.iter().map(|id| self.row_id(id)).collect()
+    }
+
+    /// The id of a stored row.
+    pub(crate) fn of_row(&self, row: &StoredRow) -> PointId {
+        match self.kind {
+            IdKind::U64 => PointId::Number(row.id),
+            IdKind::String => of_name(row.fields.fields().name),
+        }
+    }
+}
+
+/// A text is a number if it is what a number would be written as.
+fn of_name(name: &str) -> PointId {
+    match name.parse::<u64>() {
+        Ok(number) if number.to_string() == name => PointId::Number(number),
+        _ => PointId::Text(name.to_owned()),
+    }
+}
+
+impl Serialize for PointId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            PointId::Number(number) => serializer.serialize_u64(*number),
+            PointId::Text(text) => serializer.serialize_str(text),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PointId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PointId, D::Error> {
+        struct Ids;
+        impl Visitor<'_> for Ids {
+            type Value = PointId;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number or a UUID")
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<PointId, E> {
+                Ok(PointId::Number(number))
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<PointId, E> {
+                let why = || E::custom(format!("the id {number} is negative"));
+                u64::try_from(number).map(PointId::Number).map_err(|_| why())
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<PointId, E> {
+                let uuid = Uuid::parse_str(text);
+                let uuid = uuid.map_err(|_| E::custom(format!("the id '{text}' is no UUID")))?;
+                Ok(PointId::Text(uuid.hyphenated().to_string()))
+            }
+        }
+        deserializer.deserialize_any(Ids)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_numbers_or_uuids() {
+        let read = |text: &str| serde_json::from_str::<PointId>(text);
+        assert_eq!(read("17").unwrap(), PointId::Number(17));
+        let upper = "\"5C56C793-69F3-4FBF-87E6-C4BF54C28C26\"";
+        let id = read(upper).unwrap();
+        assert_eq!(id, PointId::Text("5c56c793-69f3-4fbf-87e6-c4bf54c28c26".to_owned()));
+        assert_eq!(serde_json::to_string(&id).unwrap(), upper.to_lowercase());
+        for bad in ["-1", "1.5", "\"17\"", "\"a name\"", "null", "[1]"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_number_comes_back_as_a_number() {
+        assert_eq!(of_name("17"), PointId::Number(17));
+        for text in ["017", "18446744073709551616", "+1", "a"] {
+            assert_eq!(of_name(text), PointId::Text(text.to_owned()));
+        }
+    }
+}

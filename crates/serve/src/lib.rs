@@ -1,0 +1,33 @@
+//! Serves collections over HTTP: a subset of Qdrant's interface, so that its clients run unchanged.
+//!
+//! | folder | what it does |
+//! |---|---|
+//! | `collection` | one collection: a thread that writes, readers that never wait for it |
+//! | `catalog` | all collections of a folder: opened, made, dropped |
+//! | `access` | keys, and what they allow |
+//! | `shared` | what all requests share: room for bodies and searches |
+//! | `observe` | metrics, and the audit log |
+//! | `qdrant` | Qdrant's paths and bodies, and what they mean here |
+//! | `server` | connections, from the first byte to the end |
+//!
+//! This is the only asynchronous crate. A request is read and answered on the threads of the runtime;
+//! what reads segments or many rows runs on threads that may wait; every collection has a thread of
+//! its own that writes and one that waits for the disk.
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod catalog;
+mod collection;
+mod failure;
+mod limits;
+mod observe;
+mod qdrant;
+mod server;
+mod settings;
+mod shared;
+
+pub use access::{new_key, KeyFile, Scope};
+pub use limits::Limits;
+pub use server::{Running, Server};
+pub use settings::{ServeSettings, TlsFiles};

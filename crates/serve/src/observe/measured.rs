@@ -1,0 +1,126 @@
+//! Metrics in the form of Prometheus.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::{text, EncodeLabelSet};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{exponential_buckets, Histogram};
+use prometheus_client::registry::Registry;
+use vstream_engine::Stats;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfPath {
+    method: &'static str,
+    path: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfAnswer {
+    method: &'static str,
+    path: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfCollection {
+    collection: String,
+}
+
+type Whole = Family<OfCollection, Gauge>;
+type Share = Family<OfCollection, Gauge<f64, AtomicU64>>;
+
+/// The metrics of a server.
+pub(crate) struct Measured {
+    registry: Registry,
+    requests: Family<OfAnswer, Counter>,
+    seconds: Family<OfPath, Histogram>,
+    rows: Whole,
+    segments: Whole,
+    log_bytes: Whole,
+    memory_bytes: Whole,
+    probes: Whole,
+    recall: Share,
+}
+
+impl Measured {
+    pub(crate) fn new() -> Measured {
+        let mut registry = Registry::with_prefix("vstream");
+        let requests = Family::default();
+        registry.register("requests", "Requests by path and status", requests.clone());
+        let seconds: Family<OfPath, Histogram> = Family::new_with_constructor(|| {
+            // 50 us to 27 s.
+            Histogram::new(exponential_buckets(5e-5, 2.0, 20))
+        });
+        registry.register("request_seconds", "Time of a request", seconds.clone());
+        let mut whole = |name: &str, help: &str| {
+            let gauge = Whole::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        let rows = whole("rows", "Rows that live");
+        let segments = whole("segments", "Segments on the disk");
+        let log_bytes = whole("log_bytes", "Bytes of the logs that a restart reads");
+        let memory_bytes = whole("memory_bytes", "Bytes of memory that the engine counts");
+        let probes = whole("probes", "Leaves that a search visits");
+        let recall = Share::default();
+        registry.register("recall_estimate", "Recall@k as the audits find it", recall.clone());
+        Measured {
+            registry,
+            requests,
+            seconds,
+            rows,
+            segments,
+            log_bytes,
+            memory_bytes,
+            probes,
+            recall,
+        }
+    }
+
+    /// Counts an answer.
+    ///
+    /// * `path`: with the names of its parts, not with their values.
+    pub(crate) fn request(&self, method: &'static str, path: &str, status: u16, took: Duration) {
+        let path = path.to_owned();
+        let of = OfPath { method, path: path.clone() };
+        self.requests.get_or_create(&OfAnswer { method, path, status }).inc();
+        self.seconds.get_or_create(&of).observe(took.as_secs_f64());
+    }
+
+    /// Sets the figures of a collection.
+    pub(crate) fn collection(&self, name: &str, stats: &Stats) {
+        let of = OfCollection { collection: name.to_owned() };
+        let set = |gauge: &Whole, value: u64| {
+            gauge.get_or_create(&of).set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        set(&self.rows, stats.index.live);
+        set(&self.segments, stats.tree.segments);
+        set(&self.log_bytes, stats.journal.as_ref().map_or(0, |journal| journal.log_bytes));
+        set(&self.memory_bytes, stats.index.memory_bytes);
+        set(&self.probes, stats.probes as u64);
+        if let Some(recall) = &stats.recall {
+            self.recall.get_or_create(&of).set(recall.recall);
+        }
+    }
+
+    /// Forgets a collection.
+    pub(crate) fn forget(&self, name: &str) {
+        let of = OfCollection { collection: name.to_owned() };
+        for gauge in [&self.rows, &self.segments, &self.log_bytes, &self.memory_bytes, &self.probes]
+        {
+            gauge.remove(&of);
+        }
+        self.recall.remove(&of);
+    }
+
+    /// All of them as text.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        let _ = text::encode(&mut out, &self.registry);
+        out
+    }
+}

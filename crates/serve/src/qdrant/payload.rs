@@ -1,0 +1,293 @@
+//! Payloads: kept as JSON, and their values as attributes, so that filters find them.
+//!
+//! | value | attribute |
+//! |---|---|
+//! | text | keyword; of a text above [`KEYWORD_BYTES_MAX`] bytes its beginning and a hash |
+//! | number | f64, unless an index said integer |
+//! | true, false | bool |
+//! | list of texts, numbers, truth values | keywords: their texts |
+//! | object | its values, under `name.of.value` |
+//! | null, list of objects | nothing |
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value as Json};
+use vstream_engine::{
+    attributes_to_json, AttributeKind, AttributesBuilder, Fields, NumberedWriter, Schema,
+    ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX,
+};
+
+use super::wire::WithPayload;
+use crate::failure::Failure;
+
+/// Longer texts are attributes by their beginning and a hash: such as the text of a document.
+const KEYWORD_BYTES_MAX: usize = 256;
+/// Bytes of the beginning that such an attribute has.
+const BEGINNING: usize = 32;
+/// Most levels of objects whose values are attributes.
+const LEVELS_MAX: usize = 8;
+
+/// The keyword that stands for a text.
+pub(super) fn keyword(text: &str) -> Cow<'_, str> {
+    if text.len() <= KEYWORD_BYTES_MAX {
+        return Cow::Borrowed(text);
+    }
+    let beginning = text.char_indices().take_while(|(at, c)| at + c.len_utf8() <= BEGINNING);
+    let beginning: String = beginning.map(|(_, c)| c).collect();
+    // FNV-1a of 128 bits: two long texts with one beginning and one hash do not meet by chance.
+    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    for byte in text.bytes() {
+        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
+    }
+    Cow::Owned(format!("{beginning}#{hash:032x}"))
+}
+
+/// The text of a value in a list.
+pub(super) fn listed(value: &Json) -> Option<String> {
+    match value {
+        Json::String(text) => Some(keyword(text).into_owned()),
+        Json::Number(number) => Some(number.to_string()),
+        Json::Bool(is_true) => Some(is_true.to_string()),
+        Json::Null | Json::Array(_) | Json::Object(_) => None,
+    }
+}
+
+/// A value as an attribute takes it, and the kind that an attribute of it gets.
+fn valued(value: &Json) -> Option<(AttributeKind, Cow<'_, Json>)> {
+    Some(match value {
+        Json::Null | Json::Object(_) => return None,
+        Json::Bool(_) => (AttributeKind::Bool, Cow::Borrowed(value)),
+        Json::Number(_) => (AttributeKind::F64, Cow::Borrowed(value)),
+        Json::String(text) if text.len() <= KEYWORD_BYTES_MAX => {
+            (AttributeKind::Keyword, Cow::Borrowed(value))
+        }
+        Json::String(text) => {
+            (AttributeKind::Keyword, Cow::Owned(Json::from(keyword(text).into_owned())))
+        }
+        Json::Array(list) => {
+            let texts: Option<Vec<String>> = list.iter().map(listed).collect();
+            (AttributeKind::Keywords, Cow::Owned(Json::from(texts?)))
+        }
+    })
+}
+
+/// Is told the name of a value, its kind and the value.
+type Visit<'v, 'a> = &'v mut dyn FnMut(&str, AttributeKind, Cow<'a, Json>) -> Result<(), Failure>;
+
+/// Calls `visit` with the name of every value of a payload, its kind and the value.
+fn each_value<'a>(
+    payload: &'a Map<String, Json>,
+    above: &str,
+    level: usize,
+    visit: Visit<'_, 'a>,
+) -> Result<(), Failure> {
+    for (key, value) in payload {
+        let name = match above {
+            "" => Cow::Borrowed(key.as_str()),
+            above => Cow::Owned(format!("{above}.{key}")),
+        };
+        if let Json::Object(inner) = value {
+            if level < LEVELS_MAX {
+                each_value(inner, &name, level + 1, visit)?;
+            }
+        } else if let Some((kind, value)) = valued(value) {
+            visit(&name, kind, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The attributes that a payload needs and a schema lacks, each once; none above the number that a
+/// collection can have.
+pub(super) fn missing<'a>(
+    schema: &Schema,
+    payloads: impl Iterator<Item = &'a Map<String, Json>>,
+) -> Vec<(String, AttributeKind)> {
+    let mut missing: Vec<(String, AttributeKind)> = Vec::new();
+    for payload in payloads {
+        // It fails nowhere.
+        let _ = each_value(payload, "", 1, &mut |name, kind, _| {
+            let is_there = schema.column(name).is_some();
+            if !is_there && !missing.iter().any(|(other, _)| other == name) {
+                missing.push((name.to_owned(), kind));
+            }
+            Ok(())
+        });
+    }
+    missing.truncate(ATTRIBUTES_MAX.saturating_sub(schema.attributes.len()));
+    missing
+}
+
+/// Adds attributes to a collection. Errors: `BAD_REQUEST` for a name that an attribute cannot have.
+pub(super) fn admit(
+    rows: &mut NumberedWriter,
+    missing: &[(String, AttributeKind)],
+) -> Result<(), Failure> {
+    for (name, kind) in missing {
+        // Another request may have added it meanwhile, with another kind: the values then say so.
+        if rows.engine().schema().column(name).is_none() {
+            rows.admit_attribute(name, *kind)?;
+        }
+    }
+    Ok(())
+}
+
+/// Encodes the attributes of a payload. Errors: `BAD_REQUEST` for a value of another kind than the
+/// attribute has.
+pub(super) fn encode(
+    schema: &Schema,
+    payload: &Map<String, Json>,
+    builder: &mut AttributesBuilder,
+) -> Result<(), Failure> {
+    builder.clear();
+    each_value(payload, "", 1, &mut |name, kind, value| {
+        let Some(column) = schema.column(name) else { return Ok(()) };
+        // A text is a list of one where an attribute holds lists.
+        let is_one =
+            kind != AttributeKind::Keywords && schema.kind(column) == Some(AttributeKind::Keywords);
+        let value = match listed(&value).filter(|_| is_one) {
+            Some(text) => Cow::Owned(Json::from(vec![text])),
+            None => value,
+        };
+        Ok(builder.set_json(schema, name, &value)?)
+    })
+}
+
+/// The bytes of a payload. Errors: `BAD_REQUEST` if it is too large.
+pub(super) fn bytes(payload: &Map<String, Json>) -> Result<Vec<u8>, Failure> {
+    let bytes = serde_json::to_vec(payload);
+    let bytes = bytes.map_err(|error| Failure::bad(format!("the payload: {error}")))?;
+    if bytes.len() > PAYLOAD_BYTES_MAX {
+        return Err(Failure::bad(format!(
+            "a payload has {} bytes: the limit is {PAYLOAD_BYTES_MAX}",
+            bytes.len()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// The payload of a row; of a row that another face wrote, its attributes.
+pub(super) fn of_row(schema: &Schema, fields: &Fields<'_>) -> Map<String, Json> {
+    let payload = fields.payload.and_then(|bytes| serde_json::from_slice(bytes).ok());
+    match payload {
+        Some(Json::Object(payload)) => payload,
+        _ => attributes_to_json(schema, fields.attributes),
+    }
+}
+
+/// The wanted part of the payload of a row.
+pub(super) fn wanted(
+    schema: &Schema,
+    fields: &Fields<'_>,
+    with: &WithPayload,
+) -> Option<Box<RawValue>> {
+    let is_whole = matches!(with, WithPayload::All(true));
+    if is_whole {
+        let text = fields.payload.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
+        let raw = text.filter(|text| text.starts_with('{')).map(RawValue::from_string);
+        if let Some(Ok(raw)) = raw {
+            return Some(raw);
+        }
+    }
+    let payload = of_row(schema, fields);
+    let payload = match with {
+        WithPayload::All(false) => return None,
+        WithPayload::All(true) => payload,
+        WithPayload::Keys(keys) | WithPayload::Include { include: keys } => {
+            included(&payload, keys)
+        }
+        WithPayload::Exclude { exclude } => excluded(payload, exclude),
+    };
+    serde_json::value::to_raw_value(&payload).ok()
+}
+
+/// The values under some keys, each with the objects around it.
+fn included(payload: &Map<String, Json>, keys: &[String]) -> Map<String, Json> {
+    let mut out = Map::new();
+    for key in keys {
+        let mut from = payload;
+        let mut to = &mut out;
+        let mut parts = key.split('.').peekable();
+        while let Some(part) = parts.next() {
+            let Some(value) = from.get(part) else { break };
+            if parts.peek().is_none() {
+                to.insert(part.to_owned(), value.clone());
+                break;
+            }
+            let Json::Object(inner) = value else { break };
+            from = inner;
+            let next = to.entry(part).or_insert_with(|| Json::Object(Map::new()));
+            let Json::Object(next) = next else { break };
+            to = next;
+        }
+    }
+    out
+}
+
+/// A payload without the values under some keys.
+pub(super) fn excluded(mut payload: Map<String, Json>, keys: &[String]) -> Map<String, Json> {
+    for key in keys {
+        let mut at = &mut payload;
+        let mut parts = key.split('.').peekable();
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                at.remove(part);
+                break;
+            }
+            let Some(Json::Object(inner)) = at.get_mut(part) else { break };
+            at = inner;
+        }
+    }
+    payload
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn map(json: Json) -> Map<String, Json> {
+        json.as_object().cloned().unwrap_or_default()
+    }
+
+    #[test]
+    fn values_become_attributes_of_the_kinds_that_the_table_says() {
+        let payload = map(json!({
+            "city": "Oslo", "price": 3, "open": true, "tags": ["a", "b"], "sizes": [1, 2.5],
+            "place": {"lat": 59.9, "of": {"country": "no"}}, "nothing": null, "parts": [{"a": 1}],
+        }));
+        let mut found = missing(&Schema::default(), std::iter::once(&payload));
+        found.sort_by(|a, b| a.0.cmp(&b.0));
+        let expected = [
+            ("city", AttributeKind::Keyword),
+            ("open", AttributeKind::Bool),
+            ("place.lat", AttributeKind::F64),
+            ("place.of.country", AttributeKind::Keyword),
+            ("price", AttributeKind::F64),
+            ("sizes", AttributeKind::Keywords),
+            ("tags", AttributeKind::Keywords),
+        ];
+        assert_eq!(found, expected.map(|(name, kind)| (name.to_owned(), kind)));
+    }
+
+    #[test]
+    fn a_long_text_is_a_keyword_that_others_do_not_share() {
+        let (one, other) = ("é".repeat(200), "é".repeat(201));
+        let keywords = [keyword(&one), keyword(&other)];
+        assert_ne!(keywords[0], keywords[1]);
+        assert!(keywords.iter().all(|keyword| keyword.len() <= 72));
+        assert_eq!(keyword("short"), "short");
+    }
+
+    #[test]
+    fn parts_of_a_payload_are_chosen_by_their_names() {
+        let payload = map(json!({"a": 1, "b": {"c": 2, "d": {"e": 3}}}));
+        let keys = |keys: &[&str]| keys.iter().map(|&key| key.to_owned()).collect::<Vec<_>>();
+        let found = included(&payload, &keys(&["b.d", "a", "b.x", "x.y"]));
+        assert_eq!(Json::from(found), json!({"a": 1, "b": {"d": {"e": 3}}}));
+        let found = excluded(payload, &keys(&["b.d.e", "a", "x.y"]));
+        assert_eq!(Json::from(found), json!({"b": {"c": 2, "d": {}}}));
+    }
+}

@@ -1,0 +1,145 @@
+//! Bodies as Qdrant's clients send and read them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{FromRequest, Request};
+use axum::http::{header, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use crate::collection::PointId;
+use crate::failure::Failure;
+use crate::shared::{Admitted, Shared};
+
+/// A body that was read, parsed, and counts until the request is answered.
+pub(super) struct Body<T> {
+    pub(super) value: T,
+    _admitted: Admitted,
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Body<T>, Failure> {
+        let (parts, body) = request.into_parts();
+        let admitted = shared.admission.body(&parts.headers, body).await?;
+        // Without a body there may still be nothing to say.
+        let bytes: &[u8] = if admitted.bytes.is_empty() { b"{}" } else { &admitted.bytes };
+        let value = serde_json::from_slice(bytes);
+        let value = value.map_err(|error| Failure::bad(format!("the body is wrong: {error}")))?;
+        Ok(Body { value, _admitted: admitted })
+    }
+}
+
+/// A result in the envelope that clients open.
+pub(super) struct Reply<T> {
+    result: T,
+    began: Instant,
+}
+
+impl<T> Reply<T> {
+    pub(super) fn new(began: Instant, result: T) -> Reply<T> {
+        Reply { result, began }
+    }
+}
+
+impl<T: Serialize> IntoResponse for Reply<T> {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Envelope<'a, T> {
+            result: &'a T,
+            status: &'static str,
+            time: f64,
+        }
+        let time = self.began.elapsed().as_secs_f64();
+        let envelope = Envelope { result: &self.result, status: "ok", time };
+        match serde_json::to_vec(&envelope) {
+            Ok(bytes) => {
+                let mut response = Response::new(axum::body::Body::from(bytes));
+                let kind = HeaderValue::from_static("application/json");
+                response.headers_mut().insert(header::CONTENT_TYPE, kind);
+                response
+            }
+            Err(error) => Failure::broken(format!("the answer: {error}")).into_response(),
+        }
+    }
+}
+
+/// What a request may say after the question mark.
+#[derive(Default, Deserialize)]
+pub(super) struct Asked {
+    /// Answer when the write is as durable as the collection says; else when it is in the queue.
+    pub(super) wait: Option<bool>,
+}
+
+/// Which points a request is about.
+#[derive(Deserialize)]
+pub(super) struct Selector {
+    #[serde(default)]
+    pub(super) points: Option<Vec<PointId>>,
+    #[serde(default)]
+    pub(super) filter: Option<Json>,
+}
+
+/// A payload, or no payload.
+pub(super) type Payload = Option<Map<String, Json>>;
+
+/// Which parts of the payload are wanted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum WithPayload {
+    All(bool),
+    Keys(Vec<String>),
+    Include { include: Vec<String> },
+    Exclude { exclude: Vec<String> },
+}
+
+/// Whether the vector is wanted; a list of names could only name vectors that are not there.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum WithVector {
+    All(bool),
+    Names(Vec<String>),
+}
+
+impl WithVector {
+    pub(super) fn is_wanted(of: &Option<WithVector>) -> Result<bool, Failure> {
+        match of {
+            None => Ok(false),
+            Some(WithVector::All(wanted)) => Ok(*wanted),
+            Some(WithVector::Names(names)) if names.iter().all(String::is_empty) => {
+                Ok(!names.is_empty())
+            }
+            Some(WithVector::Names(names)) => Err(no_such_vector(&names.join(", "))),
+        }
+    }
+}
+
+/// Collections have one vector without a name.
+pub(super) fn no_such_vector(name: &str) -> Failure {
+    Failure::bad(format!("there is no vector '{name}': points have one vector without a name"))
+}
+
+/// A point in an answer.
+#[derive(Serialize)]
+pub(super) struct Point {
+    pub(super) id: PointId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) score: Option<f32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) payload: Option<Box<serde_json::value::RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) vector: Option<Vec<f32>>,
+}
+
+/// The result of a write.
+#[derive(Serialize)]
+pub(super) struct Updated {
+    pub(super) operation_id: u64,
+    pub(super) status: &'static str,
+}

@@ -1,0 +1,247 @@
+//! What a request changes, on the thread that writes.
+
+use serde_json::{Map, Value as Json};
+use vstream_engine::{
+    Attributes, AttributesBuilder, Condition, Fields, Filter, NumberedWriter, PayloadChange, Row,
+    RowId, Schema, StoredRow, Update, With, WithAttributes, READ_ROWS_MAX,
+};
+
+use super::{NewPoint, SetPayload};
+use crate::collection::Collection;
+use crate::failure::Failure;
+use crate::qdrant::filter;
+use crate::qdrant::payload;
+use crate::qdrant::wire::Selector;
+
+/// A change of some points.
+pub(super) enum Change {
+    Upsert(Vec<Prepared>),
+    Delete(Which),
+    /// Values take the place of those under their keys.
+    Merge(Which, Map<String, Json>),
+    /// The payload takes the place of the one that was there.
+    Replace(Which, Map<String, Json>),
+    DeleteKeys(Which, Vec<String>),
+}
+
+/// A point to write.
+pub(super) struct Prepared {
+    id: RowId,
+    name: String,
+    vector: Vec<f32>,
+    payload: Map<String, Json>,
+    bytes: Option<Vec<u8>>,
+}
+
+/// Points that change.
+pub(super) enum Which {
+    Ids(Vec<RowId>),
+    Matching(Filter),
+}
+
+impl Which {
+    /// Errors: `BAD_REQUEST` unless ids or a filter are given, or for too many ids.
+    pub(super) fn new(of: &Collection, which: Selector, most: usize) -> Result<Which, Failure> {
+        match (which.points, which.filter.filter(|filter| !filter.is_null())) {
+            (Some(ids), None) => {
+                check_count(ids.len(), most)?;
+                Ok(Which::Ids(of.ids.row_ids(&ids)?))
+            }
+            (None, Some(filter)) => Ok(Which::Matching(filter::read(of, &filter)?)),
+            _ => Err(Failure::bad("give points or filter")),
+        }
+    }
+}
+
+fn check_count(points: usize, most: usize) -> Result<(), Failure> {
+    if points > most {
+        return Err(Failure::bad(format!("there are {points} points: the limit is {most}")));
+    }
+    Ok(())
+}
+
+impl Change {
+    /// Errors: `BAD_REQUEST` for too many points, ids of the wrong kind or a payload that is too large.
+    pub(super) fn upsert(
+        of: &Collection,
+        points: Vec<NewPoint>,
+        most: usize,
+    ) -> Result<Change, Failure> {
+        check_count(points.len(), most)?;
+        let prepared = |NewPoint { id, vector, payload }: NewPoint| {
+            let has_payload = !payload.is_empty();
+            Ok(Prepared {
+                id: of.ids.row_id(&id)?,
+                name: of.ids.name(&id)?,
+                vector,
+                bytes: has_payload.then(|| payload::bytes(&payload)).transpose()?,
+                payload,
+            })
+        };
+        Ok(Change::Upsert(points.into_iter().map(prepared).collect::<Result<_, Failure>>()?))
+    }
+
+    /// Errors: as [`Which::new`].
+    pub(super) fn set(
+        of: &Collection,
+        set: SetPayload,
+        is_whole: bool,
+        most: usize,
+    ) -> Result<Change, Failure> {
+        let which = Which::new(of, set.which, most)?;
+        if set.key.is_some_and(|key| !key.is_empty()) {
+            return Err(Failure::bad(
+                "'key' is not supported: give the whole value of its first part",
+            ));
+        }
+        Ok(match is_whole {
+            true => Change::Replace(which, set.payload),
+            false => Change::Merge(which, set.payload),
+        })
+    }
+
+    /// Errors: as [`Which::new`].
+    pub(super) fn clear(of: &Collection, which: Selector, most: usize) -> Result<Change, Failure> {
+        Ok(Change::Replace(Which::new(of, which, most)?, Map::new()))
+    }
+}
+
+/// Makes changes in order. Errors: those of the first that cannot be made; those before it stay.
+pub(super) fn apply(
+    of: &Collection,
+    rows: &mut NumberedWriter,
+    changes: Vec<Change>,
+) -> Result<(), Failure> {
+    for change in changes {
+        match change {
+            Change::Upsert(points) => upsert(rows, &points)?,
+            Change::Delete(Which::Ids(ids)) => {
+                for id in ids {
+                    rows.delete(id, None)?;
+                }
+            }
+            Change::Delete(Which::Matching(filter)) => {
+                rows.delete_where(&filter, None)?;
+            }
+            Change::Merge(which, values) => {
+                payload::admit(
+                    rows,
+                    &payload::missing(rows.engine().schema(), [&values].into_iter()),
+                )?;
+                each(of, rows, which, &mut |mut payload| {
+                    values.iter().for_each(|(key, value)| {
+                        payload.insert(key.clone(), value.clone());
+                    });
+                    payload
+                })?;
+            }
+            Change::Replace(which, values) => {
+                payload::admit(
+                    rows,
+                    &payload::missing(rows.engine().schema(), [&values].into_iter()),
+                )?;
+                each(of, rows, which, &mut |_| values.clone())?;
+            }
+            Change::DeleteKeys(which, keys) => {
+                each(of, rows, which, &mut |payload| payload::excluded(payload, &keys))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Writes points, after all were checked.
+fn upsert(rows: &mut NumberedWriter, points: &[Prepared]) -> Result<(), Failure> {
+    for point in points {
+        rows.engine().check(&point.vector)?;
+    }
+    let missing =
+        payload::missing(rows.engine().schema(), points.iter().map(|point| &point.payload));
+    payload::admit(rows, &missing)?;
+    let schema = rows.engine().schema().clone();
+    let mut builder = AttributesBuilder::default();
+    // Encoded once before anything is written: each may be refused.
+    let mut encoded = Vec::with_capacity(points.len());
+    for point in points {
+        payload::encode(&schema, &point.payload, &mut builder)?;
+        let attributes = builder.build();
+        rows.engine().check_fields(&fields(point, attributes))?;
+        encoded.push(attributes.bytes().to_vec());
+    }
+    for (point, encoded) in points.iter().zip(&encoded) {
+        let attributes = Attributes::decode(encoded);
+        let attributes = attributes.map_err(|_| Failure::broken("attributes of this server"))?;
+        let fields = fields(point, attributes);
+        let vector = &point.vector;
+        let row = Row { id: point.id.id, version: 0, code: 0, shard: 0, vector, fields };
+        rows.upsert(&row, false, &Condition::default())?;
+    }
+    Ok(())
+}
+
+fn fields<'a>(point: &'a Prepared, attributes: Attributes<'a>) -> Fields<'a> {
+    let payload = point.bytes.as_deref();
+    Fields { name: &point.name, check: point.id.check, attributes, payload }
+}
+
+/// Changes the payloads of points; ids without a point are passed over.
+fn each(
+    of: &Collection,
+    rows: &mut NumberedWriter,
+    which: Which,
+    change: &mut dyn FnMut(Map<String, Json>) -> Map<String, Json>,
+) -> Result<(), Failure> {
+    let with = With { attributes: WithAttributes::All, payload: true, vector: false };
+    let schema = rows.engine().schema().clone();
+    match which {
+        Which::Ids(ids) => {
+            for some in ids.chunks(READ_ROWS_MAX) {
+                let found = of.reader().get(some, &with)?;
+                for (id, row) in some.iter().zip(found) {
+                    if let Some(row) = row {
+                        rewrite(rows, &schema, (*id, &row), change)?;
+                    }
+                }
+            }
+        }
+        Which::Matching(filter) => {
+            // All pages are of one moment: a change may make a row match, or no longer.
+            let (moment, mut after) = (of.reader().read_snapshot(), None);
+            loop {
+                let page = moment.scroll(Some(&filter), after, READ_ROWS_MAX, &with)?;
+                for row in &page.rows {
+                    let check = row.fields.fields().check;
+                    rewrite(rows, &schema, (RowId { id: row.id, check }, row), change)?;
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Changes the payload of one point, and its attributes with it.
+fn rewrite(
+    rows: &mut NumberedWriter,
+    schema: &Schema,
+    (id, row): (RowId, &StoredRow),
+    change: &mut dyn FnMut(Map<String, Json>) -> Map<String, Json>,
+) -> Result<(), Failure> {
+    let before = row.fields.fields();
+    let payload = change(payload::of_row(schema, &before));
+    let mut builder = AttributesBuilder::default();
+    payload::encode(schema, &payload, &mut builder)?;
+    let set = builder.build();
+    let unset: Vec<u16> =
+        before.attributes.columns().filter(|&column| set.get(column).is_none()).collect();
+    let bytes = payload::bytes(&payload)?;
+    let payload = match payload.is_empty() {
+        true => PayloadChange::Remove,
+        false => PayloadChange::Set(&bytes),
+    };
+    rows.update(id, &Update { set, unset: &unset, payload }, None)?;
+    Ok(())
+}

@@ -1,0 +1,40 @@
+//! Finds the key of a request before its body is read.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{header, StatusCode};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::access::Access;
+use crate::failure::Failure;
+use crate::shared::Shared;
+
+/// Finds the key of a request before its body is read. Errors: `UNAUTHORIZED`.
+pub(super) async fn authenticate(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let access = match &shared.keys {
+        None => Access::everything(),
+        Some(keys) => match secret(&request).and_then(|secret| keys.access(secret)) {
+            Some(access) => access,
+            None => {
+                shared.audit.note("-", &request, StatusCode::UNAUTHORIZED);
+                let what = "give a key, as 'api-key: KEY' or 'Authorization: Bearer KEY'";
+                return Failure::new(StatusCode::UNAUTHORIZED, what).into_response();
+            }
+        },
+    };
+    request.extensions_mut().insert(access);
+    next.run(request).await
+}
+
+/// The key in a request, if there is one.
+fn secret(request: &Request) -> Option<&str> {
+    let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
+    header(header::HeaderName::from_static("api-key"))
+        .or_else(|| header(header::AUTHORIZATION)?.strip_prefix("Bearer "))
+}

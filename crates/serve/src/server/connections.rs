@@ -1,0 +1,123 @@
+//! Accepts connections and ends them.
+//!
+//! A connection counts from its first byte. Whoever sends nothing, or half of something, is let go
+//! after [`Limits::head`]; a request as a whole has [`Limits::request`] (`server.rs`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{watch, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::limits::Limits;
+
+/// The first bytes of HTTP/2; no request of HTTP/1 begins with them.
+const PREFACE: &[u8] = b"PRI";
+/// Requests on one connection of HTTP/2 at the same time.
+const STREAMS: u32 = 256;
+/// Pause after an accept that failed: too many files are open, most likely.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves connections until told to stop; then waits for requests that are being answered, for
+/// [`Limits::drain`] at most.
+pub(super) async fn serve(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
+    mut stop: watch::Receiver<bool>,
+) {
+    let open = Arc::new(Semaphore::new(limits.connections));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = stop.wait_for(|stop| *stop) => break,
+        };
+        let Ok((stream, _)) = accepted else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        // Without room the connection is closed at once: a client that waits would not know why.
+        let Ok(permit) = open.clone().try_acquire_owned() else { continue };
+        let (router, tls, head) = (router.clone(), tls.clone(), limits.head);
+        tokio::spawn(connection(stream, router, tls, head, stop.clone(), permit));
+    }
+    drop(listener);
+    // A connection gives its permit back when it ends.
+    let _ = timeout(limits.drain, open.acquire_many(limits.connections as u32)).await;
+}
+
+/// One connection, from its first byte on.
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    head: Duration,
+    stop: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+) {
+    // Answers are small, and nobody waits for more of them.
+    let _ = stream.set_nodelay(true);
+    match tls {
+        None => {
+            let Ok(Some(is_http2)) = timeout(head, begins_http2(&stream)).await else { return };
+            answer(stream, router, is_http2, head, stop).await;
+        }
+        Some(tls) => {
+            let Ok(Ok(stream)) = timeout(head, tls.accept(stream)).await else { return };
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            answer(stream, router, is_http2, head, stop).await;
+        }
+    }
+}
+
+/// Whether a connection begins as HTTP/2 does; `None` if it ends before that is known.
+async fn begins_http2(stream: &TcpStream) -> Option<bool> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let read = stream.peek(&mut first).await.ok()?;
+        if read == 0 {
+            return None;
+        }
+        if read == first.len() || !PREFACE.starts_with(&first[..read]) {
+            return Some(first[..read] == *PREFACE);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn answer<S>(
+    stream: S,
+    router: Router,
+    is_http2: bool,
+    head: Duration,
+    mut stop: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = if is_http2 { builder.http2_only() } else { builder.http1_only() };
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(head);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .keep_alive_interval(head)
+        .keep_alive_timeout(head);
+    let connection =
+        builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    tokio::select! {
+        // What a client does wrong ends its connection, and no other.
+        _ = connection.as_mut() => return,
+        _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}

@@ -1,0 +1,193 @@
+//! The server: starts, answers, stops.
+
+mod authenticate;
+mod connections;
+mod tls;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{header, Method, StatusCode};
+use axum::middleware::{from_fn_with_state, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::Router;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use self::authenticate::authenticate;
+use self::connections::serve;
+use crate::catalog::Catalog;
+use crate::failure::Failure;
+use crate::observe::{Audit, Measured};
+use crate::qdrant;
+use crate::settings::ServeSettings;
+use crate::shared::{Admission, Changed, Shared};
+
+/// Starts servers.
+pub struct Server;
+
+/// A server that answers.
+pub struct Running {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Where health and metrics are.
+    pub metrics: Option<SocketAddr>,
+    /// Collections that it opened.
+    pub collections: usize,
+    shared: Arc<Shared>,
+    stop: watch::Sender<bool>,
+    serving: Vec<JoinHandle<()>>,
+    runtime: Runtime,
+}
+
+impl Server {
+    /// Opens the collections of a folder and answers requests. Errors: a sentence; nothing listens
+    /// then.
+    pub fn start(settings: ServeSettings) -> Result<Running, String> {
+        settings.check()?;
+        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+        let audit = Audit::open(settings.audit.as_deref())?;
+        let catalog = Catalog::open(&settings.directory, &settings.limits);
+        let catalog = Arc::new(catalog.map_err(|failure| failure.message)?);
+        let collections = catalog.all().len();
+        let limits = settings.limits;
+        let shared = Arc::new(Shared {
+            catalog,
+            keys: settings.keys,
+            admission: Admission::new(&limits),
+            audit,
+            measured: Measured::new(),
+            limits: limits.clone(),
+        });
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .thread_name("serve")
+            .build()
+            .map_err(|error| format!("no threads: {error}"))?;
+        let bind = |address: SocketAddr| {
+            let bound = runtime.block_on(TcpListener::bind(address));
+            let bound = bound.map_err(|error| format!("{address}: {error}"))?;
+            let local = bound.local_addr().map_err(|error| format!("{address}: {error}"))?;
+            Ok::<_, String>((bound, local))
+        };
+        let (listener, address) = bind(settings.listen)?;
+        let (stop, stopping) = watch::channel(false);
+        let mut serving = Vec::new();
+        let metrics = match settings.metrics {
+            None => None,
+            Some(metrics) => {
+                let (listener, local) = bind(metrics)?;
+                let router = observing().with_state(shared.clone());
+                let serve = serve(listener, router, None, limits.clone(), stopping.clone());
+                serving.push(runtime.spawn(serve));
+                Some(local)
+            }
+        };
+        let router = answering(&shared);
+        serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
+        Ok(Running { address, metrics, collections, shared, stop, serving, runtime })
+    }
+}
+
+impl Running {
+    /// Takes no more connections, answers the requests that are here, and closes all collections.
+    pub fn stop(self) {
+        let Running { shared, stop, serving, runtime, .. } = self;
+        // Nobody listens if all have ended.
+        let _ = stop.send(true);
+        runtime.block_on(async {
+            for serving in serving {
+                // A task that panicked has said so.
+                let _ = serving.await;
+            }
+        });
+        shared.catalog.close();
+    }
+}
+
+/// The interface.
+fn answering(shared: &Arc<Shared>) -> Router {
+    let behind_keys = qdrant::routes().layer(from_fn_with_state(shared.clone(), authenticate));
+    qdrant::open_routes()
+        .merge(health())
+        .merge(behind_keys)
+        .fallback(unknown)
+        .method_not_allowed_fallback(unknown_method)
+        .layer(from_fn_with_state(shared.clone(), watch_over))
+        .with_state(shared.clone())
+}
+
+/// Health and metrics.
+fn observing() -> Router<Arc<Shared>> {
+    health().route("/metrics", get(metrics)).fallback(unknown)
+}
+
+fn health() -> Router<Arc<Shared>> {
+    let healthy = || async { "healthz check passed" };
+    Router::new()
+        .route("/healthz", get(healthy))
+        .route("/livez", get(healthy))
+        .route("/readyz", get(healthy))
+}
+
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    for collection in shared.catalog.all() {
+        // One that is being dropped has no figures.
+        match collection.stats().await {
+            Ok(stats) => shared.measured.collection(&collection.name, &stats),
+            Err(_) => shared.measured.forget(&collection.name),
+        }
+    }
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(header::CONTENT_TYPE, kind)], shared.measured.text()).into_response()
+}
+
+async fn unknown() -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path")
+}
+
+async fn unknown_method() -> Failure {
+    Failure::new(StatusCode::METHOD_NOT_ALLOWED, "the path has no such method")
+}
+
+/// Gives a request its time, counts it, and notes what it changed.
+async fn watch_over(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let begun = Instant::now();
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let limit = shared.limits.request;
+    let response = match tokio::time::timeout(limit, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => {
+            let what = format!("no answer within {} s", limit.as_secs());
+            Failure::new(StatusCode::GATEWAY_TIMEOUT, what).into_response()
+        }
+    };
+    let matched = matched.as_ref().map_or("unknown", MatchedPath::as_str);
+    let status = response.status();
+    shared.measured.request(known(&method), matched, status.as_u16(), begun.elapsed());
+    if let Some(Changed(access)) = response.extensions().get::<Changed>() {
+        shared.audit.line(access.name(), &method, &path, status);
+    }
+    response
+}
+
+/// The name of a method; of those that nobody defined, one for all.
+fn known(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::PUT => "PUT",
+        Method::POST => "POST",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        _ => "OTHER",
+    }
+}

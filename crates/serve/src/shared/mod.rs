@@ -1,0 +1,25 @@
+//! What all requests share, and what they may take of it.
+
+mod admission;
+
+use std::sync::Arc;
+
+pub(crate) use self::admission::{Admission, Admitted};
+use crate::access::{Access, KeyFile};
+use crate::catalog::Catalog;
+use crate::limits::Limits;
+use crate::observe::{Audit, Measured};
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) keys: Option<KeyFile>,
+    pub(crate) limits: Limits,
+    pub(crate) admission: Admission,
+    pub(crate) audit: Audit,
+    pub(crate) measured: Measured,
+}
+
+/// Marks an answer to a request that changed something, or tried to.
+#[derive(Clone)]
+pub(crate) struct Changed(pub(crate) Access);

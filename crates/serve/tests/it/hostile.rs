@@ -1,0 +1,196 @@
+//! Requests that are wrong, slow or cut: each gets a clear answer or none, nothing changes, and the
+//! server goes on.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use serde_json::{json, Value as Json};
+use vstream_serve::{Limits, ServeSettings};
+
+use crate::support::{fill, point, settings, vector, Served};
+
+#[test]
+fn bad_requests_change_nothing_and_say_why() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    server.create("a", "Cosine");
+    fill(&server, "a", 0..10);
+    let points = "/collections/a/points?wait=true";
+    let with = |vector: Json| json!({"points": [point(100), {"id": 101, "vector": vector}]});
+    let mut zero = vec![0.0; 64];
+    let bad = [
+        ("PUT", points, with(json!([1.0])), "64"),
+        ("PUT", points, with(json!(zero)), "zero"),
+        ("PUT", points, with(json!("text")), "UUID"),
+        ("PUT", points, with(json!({"name": [1.0]})), "without a name"),
+        ("PUT", points, json!({"points": [point(100), {"id": -1, "vector": []}]}), "negative"),
+        ("PUT", points, json!({"points": [point(100), {"id": "name", "vector": []}]}), "UUID"),
+        ("PUT", points, json!({}), "points or batch"),
+        ("PUT", points, json!({"batch": {"ids": [1, 2], "vectors": [[1.0]]}}), "per point"),
+        (
+            "PUT",
+            points,
+            json!({"points": [point(100)], "update_mode": "insert_only"}),
+            "not supported",
+        ),
+        (
+            "PUT",
+            points,
+            json!({"points": [point(100), {"id": 1, "vector": vector(1), "payload": {"city": 5}}]}),
+            "city",
+        ),
+        ("POST", "/collections/a/points/delete?wait=true", json!({}), "points or filter"),
+        (
+            "POST",
+            "/collections/a/points/delete?wait=true",
+            json!({"filter": {"musst": []}}),
+            "musst",
+        ),
+        ("POST", "/collections/a/points/query", json!({"query": [1.0]}), "64"),
+        ("POST", "/collections/a/points/query", json!({"query": vector(1), "limit": 0}), "limit"),
+        (
+            "POST",
+            "/collections/a/points/query",
+            json!({"query": vector(1), "limit": 1001}),
+            "limit",
+        ),
+        (
+            "POST",
+            "/collections/a/points/query",
+            json!({"query": vector(1), "using": "other"}),
+            "other",
+        ),
+        ("POST", "/collections/a/points/query", json!({"query": {"fusion": "rrf"}}), "fusion"),
+        (
+            "POST",
+            "/collections/a/points/query",
+            json!({"query": vector(1), "prefetch": [{}]}),
+            "prefetch",
+        ),
+        (
+            "POST",
+            "/collections/a/points/query",
+            json!({"query": vector(1), "filter": {"must": [{"key": "city", "match": {"text": "x"}}]}}),
+            "text",
+        ),
+        ("POST", "/collections/a/points/scroll", json!({"order_by": "city"}), "order_by"),
+        ("PUT", "/collections/b", json!({}), "vectors"),
+        ("PUT", "/collections/b", json!({"vectors": {"size": 0, "distance": "Dot"}}), "dimension"),
+        (
+            "PUT",
+            "/collections/b",
+            json!({"vectors": {"size": 4, "distance": "Manhattan"}}),
+            "Manhattan",
+        ),
+        ("PUT", "/collections/b", json!({"vectors": {"x": {"size": 4, "distance": "Dot"}}}), "x"),
+        ("PUT", "/collections/..%2Fb", json!({"vectors": {"size": 4, "distance": "Dot"}}), "name"),
+        ("PUT", "/collections/.b", json!({"vectors": {"size": 4, "distance": "Dot"}}), "dot"),
+    ];
+    for (method, path, body, says) in bad {
+        let (status, why) = server.refused(method, path, body.clone());
+        assert_eq!(status, 400, "{method} {path} {body}: {why}");
+        assert!(why.contains(says), "{method} {path} {body}: {why}");
+    }
+    assert_eq!(
+        server
+            .refused("PUT", "/collections/a", json!({"vectors": {"size": 4, "distance": "Dot"}}))
+            .0,
+        409
+    );
+    assert_eq!(
+        server.refused("POST", "/collections/none/points/query", json!({"query": 1})).0,
+        404
+    );
+    assert_eq!(server.refused("POST", "/collections/a/points/query", json!({"query": 999})).0, 404);
+    zero[0] = 1.0;
+    let count = server.ok("POST", "/collections/a/points/count", json!({}));
+    assert_eq!(count, json!({"count": 10}), "nothing was written");
+    server.running.stop();
+}
+
+fn raw(server: &Served, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(server.running.address).expect("a connection");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream.write_all(bytes).unwrap();
+    let mut answer = Vec::new();
+    // An end of the connection is an answer too.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn limits_are_kept_and_the_server_goes_on() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let limits = Limits {
+        body_bytes: 100_000,
+        points: 50,
+        queries: 3,
+        collections: 1,
+        connections: 8,
+        head: Duration::from_millis(300),
+        request: Duration::from_millis(900),
+        ..Limits::default()
+    };
+    let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
+    server.create("a", "Cosine");
+    let path = "/collections/a/points";
+    let head = format!("POST {path}/query HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+    let large = raw(&server, format!("{head}content-length: 100001\r\n\r\n").as_bytes());
+    assert!(large.starts_with("HTTP/1.1 413"), "{large}");
+    let chunks = format!("{head}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
+    let chunked = raw(&server, chunks.as_bytes());
+    assert!(chunked.starts_with("HTTP/1.1 411"), "{chunked}");
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let deep = format!("{head}content-length: {}\r\n\r\n{deep}", deep.len());
+    assert!(raw(&server, deep.as_bytes()).starts_with("HTTP/1.1 400"));
+    // Nothing, half a head, half a body: the connection ends, or an answer says so.
+    assert_eq!(raw(&server, b""), "");
+    let half = raw(&server, b"POST / HT");
+    assert!(half.is_empty() || half.starts_with("HTTP/1.1 4"), "{half}");
+    assert_eq!(raw(&server, b"PR"), "");
+    let body = raw(&server, format!("{head}content-length: 500\r\n\r\n{{").as_bytes());
+    assert!(body.starts_with("HTTP/1.1 504"), "{body}");
+    assert!(raw(&server, b"\x16\x03\x01\x02\x00 is no HTTP\r\n\r\n").contains("400"));
+    let many: Vec<Json> = (0..51).map(point).collect();
+    let (status, why) = server.refused("PUT", path, json!({"points": many}));
+    assert!(status == 400 && why.contains("50"), "{why}");
+    let (status, why) = server.refused(
+        "POST",
+        &format!("{path}/query/batch"),
+        json!({"searches": [{}, {}, {}, {}]}),
+    );
+    assert!(status == 400 && why.contains("limit is 3"), "{why}");
+    let other = json!({"vectors": {"size": 4, "distance": "Dot"}});
+    assert!(server.refused("PUT", "/collections/b", other).1.contains("limit"));
+    // Connections above the limit are closed at once; when others end there is room again.
+    let held: Vec<TcpStream> =
+        (0..8).map(|_| TcpStream::connect(server.running.address).unwrap()).collect();
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(raw(&server, format!("{head}\r\n").as_bytes()), "");
+    drop(held);
+    std::thread::sleep(Duration::from_millis(100));
+    fill(&server, "a", 0..0);
+    let count = server.ok("POST", "/collections/a/points/count", json!({}));
+    assert_eq!(count, json!({"count": 0}));
+    server.running.stop();
+}
+
+#[test]
+fn metrics_and_health_need_no_key_and_have_a_port_of_their_own() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    server.create("a", "Cosine");
+    fill(&server, "a", 0..20);
+    let get = |path: &str| {
+        let metrics = server.running.metrics.expect("an address");
+        let mut answer = ureq::get(format!("http://{metrics}{path}")).call().expect("an answer");
+        answer.body_mut().read_to_string().expect("a text")
+    };
+    assert!(get("/healthz").contains("passed") && get("/readyz").contains("passed"));
+    let text = get("/metrics");
+    assert!(text.contains("vstream_rows{collection=\"a\"} 20"), "{text}");
+    assert!(text.contains("path=\"/collections/{collection}/points\",status=\"200\""), "{text}");
+    assert_eq!(server.call("GET", "/metrics", None).0, 404);
+    server.running.stop();
+}
