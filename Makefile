@@ -84,6 +84,7 @@ test: native python ## every test
 	$(JAVA) verify
 	.venv/bin/pytest -q python/tests
 	$(MAKE) --no-print-directory test-integrations
+	$(MAKE) --no-print-directory test-serve
 	$(MAKE) --no-print-directory .venv/.bench
 	.venv/bin/pytest -q bench/tests
 
@@ -101,7 +102,7 @@ lint: ## formatting and lints, as CI checks them
 	$(JAVA) -q -Ppeers spotless:check
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
-	.venv/bin/ruff format --check bench tools/check.py tools/wheel.py && .venv/bin/ruff check bench tools/check.py tools/wheel.py
+	.venv/bin/ruff format --check bench crates tools/check.py tools/wheel.py && .venv/bin/ruff check bench crates tools/check.py tools/wheel.py
 
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo

@@ -1,5 +1,7 @@
 //! Why a request has no answer.
 
+use std::fmt;
+
 use axum::http::{header, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -44,6 +46,10 @@ impl Failure {
     pub(crate) fn no_collection(name: &str) -> Failure {
         let what = format!("there is no collection '{name}'");
         Failure::new(StatusCode::NOT_FOUND, what)
+    }
+
+    pub(crate) fn no_point(id: impl fmt::Display) -> Failure {
+        Failure::new(StatusCode::NOT_FOUND, format!("there is no point with the id {id}"))
     }
 
     /// The same, with what it is about in front.

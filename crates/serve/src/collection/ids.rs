@@ -17,6 +17,15 @@ pub(crate) enum PointId {
     Text(String),
 }
 
+impl fmt::Display for PointId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PointId::Number(number) => write!(f, "{number}"),
+            PointId::Text(text) => f.write_str(text),
+        }
+    }
+}
+
 /// How a collection holds ids.
 #[derive(Clone)]
 pub(crate) struct IdForm {

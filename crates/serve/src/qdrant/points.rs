@@ -101,10 +101,8 @@ pub(super) async fn one(
     let id: PointId =
         serde_json::from_value(json).map_err(|error| Failure::bad(error.to_string()))?;
     let wanted = Wanted { payload: WithPayload::All(true), vector: true };
-    let point = read(&shared, collection, vec![id], wanted).await?.pop();
-    let point = point.ok_or_else(|| {
-        Failure::new(axum::http::StatusCode::NOT_FOUND, "there is no point with this id")
-    })?;
+    let point = read(&shared, collection, vec![id.clone()], wanted).await?.pop();
+    let point = point.ok_or_else(|| Failure::no_point(id))?;
     Ok(Reply::new(began, point).into_response())
 }
 

@@ -238,10 +238,7 @@ impl Ask {
                 let with = With { vector: true, ..With::default() };
                 let row = collection.get(&[key], &with)?.pop().flatten();
                 let vector = row.and_then(|row| row.vector);
-                let vector = vector.ok_or_else(|| {
-                    let what = "there is no point with the id of the query";
-                    Failure::new(axum::http::StatusCode::NOT_FOUND, what)
-                })?;
+                let vector = vector.ok_or_else(|| Failure::no_point(id))?;
                 self.nearest(collection, &vector, Some(id))
             }
             // Without a query, points come in the order of ids.

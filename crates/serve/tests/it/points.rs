@@ -143,8 +143,10 @@ fn payloads_change_and_filters_follow() {
     let empty = |key: &str| json!({"must": [{"is_empty": {"key": key}}]});
     assert_eq!(count(city("Oslo")), 100);
     assert_eq!((count(empty("new")), count(city("Nowhere"))), (300, 0));
-    let set = json!({"payload": {"city": "Oslo", "new": {"deep": 5}}, "points": [1, 4, 999]});
-    server.ok("POST", "/collections/a/points/payload?wait=true", set);
+    let set = json!({"payload": {"city": "Oslo", "new": {"deep": 5}}, "points": [1, 999, 4, 998]});
+    // As Qdrant does: the others change, and the first that is not there is named.
+    let refused = server.refused("POST", "/collections/a/points/payload?wait=true", set);
+    assert!(refused.0 == 404 && refused.1.contains("999"), "{refused:?}");
     assert_eq!((count(city("Oslo")), count(city("Lima"))), (102, 98));
     assert_eq!(count(json!({"must": [{"key": "new.deep", "range": {"gt": 4, "lt": 6}}]})), 2);
     assert_eq!(count(empty("new.deep")), 298);

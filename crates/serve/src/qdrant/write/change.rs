@@ -7,7 +7,7 @@ use vstream_engine::{
 };
 
 use super::{NewPoint, SetPayload};
-use crate::collection::Collection;
+use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
 use crate::qdrant::filter;
 use crate::qdrant::payload;
@@ -35,7 +35,7 @@ pub(super) struct Prepared {
 
 /// Points that change.
 pub(super) enum Which {
-    Ids(Vec<RowId>),
+    Ids(Vec<(PointId, RowId)>),
     Matching(Filter),
 }
 
@@ -45,7 +45,8 @@ impl Which {
         match (which.points, which.filter.filter(|filter| !filter.is_null())) {
             (Some(ids), None) => {
                 check_count(ids.len(), most)?;
-                Ok(Which::Ids(of.ids.row_ids(&ids)?))
+                let keys = of.ids.row_ids(&ids)?;
+                Ok(Which::Ids(ids.into_iter().zip(keys).collect()))
             }
             (None, Some(filter)) => Ok(Which::Matching(filter::read(of, &filter)?)),
             _ => Err(Failure::bad("give points or filter")),
@@ -116,7 +117,7 @@ pub(super) fn apply(
         match change {
             Change::Upsert(points) => upsert(rows, &points)?,
             Change::Delete(Which::Ids(ids)) => {
-                for id in ids {
+                for (_, id) in ids {
                     rows.delete(id, None)?;
                 }
             }
@@ -184,7 +185,8 @@ fn fields<'a>(point: &'a Prepared, attributes: Attributes<'a>) -> Fields<'a> {
     Fields { name: &point.name, check: point.id.check, attributes, payload }
 }
 
-/// Changes the payloads of points; ids without a point are passed over.
+/// Changes the payloads of points. Errors: `NOT_FOUND` with the first id that has no point, after all
+/// others were changed.
 fn each(
     of: &Collection,
     rows: &mut NumberedWriter,
@@ -195,14 +197,18 @@ fn each(
     let schema = rows.engine().schema().clone();
     match which {
         Which::Ids(ids) => {
+            let mut missing = None;
             for some in ids.chunks(READ_ROWS_MAX) {
-                let found = of.reader().get(some, &with)?;
-                for (id, row) in some.iter().zip(found) {
-                    if let Some(row) = row {
-                        rewrite(rows, &schema, (*id, &row), change)?;
+                let keys: Vec<RowId> = some.iter().map(|(_, key)| *key).collect();
+                let found = of.reader().get(&keys, &with)?;
+                for ((id, key), row) in some.iter().zip(found) {
+                    match row {
+                        Some(row) => rewrite(rows, &schema, (*key, &row), change)?,
+                        None => missing = missing.or(Some(id)),
                     }
                 }
             }
+            missing.map_or(Ok(()), |id| Err(Failure::no_point(id)))
         }
         Which::Matching(filter) => {
             // All pages are of one moment: a change may make a row match, or no longer.
@@ -215,12 +221,11 @@ fn each(
                 }
                 after = page.next;
                 if after.is_none() {
-                    break;
+                    return Ok(());
                 }
             }
         }
     }
-    Ok(())
 }
 
 /// Changes the payload of one point, and its attributes with it.
