@@ -5,7 +5,7 @@
 //! and `meta.json`, which is written last: a folder with it is complete.
 //!
 //! A runbook says which rows come, go and change, and when to search: see [`runbook`]. [`storage`]
-//! measures codecs and segments, [`disk`] collections that are larger than memory.
+//! measures codecs and segments, [`disk`] collections that are larger than memory, [`serve`] a server.
 //!
 //! A good first change: say which file of a data set is missing or short
 //! (`src/dataset/folder.rs`).
@@ -18,6 +18,7 @@ pub mod disk;
 pub mod ingest;
 pub mod recall;
 pub mod runbook;
+pub mod serve;
 pub mod storage;
 mod times;
 

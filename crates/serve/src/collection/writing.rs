@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use vstream_engine::{Commit, Engine, Error, NumberedWriter};
+use vstream_engine::{yield_to_others, Commit, Engine, Error, NumberedWriter};
 
 use crate::failure::Failure;
 
@@ -150,6 +150,8 @@ fn write(
     commits: &SyncSender<Batch>,
     live: &AtomicU64,
 ) {
+    // Queries come first: whoever waits for a write waits for the disk too.
+    yield_to_others();
     while let Some(first) = writes.blocking_recv() {
         let mut done: Vec<Done> = first(&mut rows).into_iter().collect();
         for _ in 1..TOGETHER {

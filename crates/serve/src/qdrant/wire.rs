@@ -12,7 +12,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::collection::PointId;
 use crate::failure::Failure;
-use crate::shared::{Admitted, Shared};
+use crate::shared::{Admitted, Shared, LARGE};
 
 /// A body that was read, parsed, and counts until the request is answered.
 pub(super) struct Body<T> {
@@ -20,15 +20,19 @@ pub(super) struct Body<T> {
     _admitted: Admitted,
 }
 
-impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Shared>> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Body<T>, Failure> {
         let (parts, body) = request.into_parts();
         let admitted = shared.admission.body(&parts.headers, body).await?;
-        // Without a body there may still be nothing to say.
-        let bytes: &[u8] = if admitted.bytes.is_empty() { b"{}" } else { &admitted.bytes };
-        let value = serde_json::from_slice(bytes);
+        let bytes = admitted.bytes.clone();
+        let value = match bytes.len() {
+            // Without a body there may still be nothing to say.
+            0 => serde_json::from_slice(b"{}"),
+            LARGE.. => shared.heavy.run(move || serde_json::from_slice(&bytes)).await?,
+            _ => serde_json::from_slice(&bytes),
+        };
         let value = value.map_err(|error| Failure::bad(format!("the body is wrong: {error}")))?;
         Ok(Body { value, _admitted: admitted })
     }

@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::observe::{Audit, Measured};
 use crate::qdrant;
 use crate::settings::ServeSettings;
-use crate::shared::{Admission, Changed, Shared};
+use crate::shared::{Admission, Changed, Heavy, Shared};
 
 /// Starts servers.
 pub struct Server;
@@ -60,6 +60,7 @@ impl Server {
             catalog,
             keys: settings.keys,
             admission: Admission::new(&limits),
+            heavy: Heavy::start()?,
             audit,
             measured: Measured::new(),
             limits: limits.clone(),

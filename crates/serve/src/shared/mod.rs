@@ -1,10 +1,12 @@
 //! What all requests share, and what they may take of it.
 
 mod admission;
+mod heavy;
 
 use std::sync::Arc;
 
 pub(crate) use self::admission::{Admission, Admitted};
+pub(crate) use self::heavy::{Heavy, LARGE};
 use crate::access::{Access, KeyFile};
 use crate::catalog::Catalog;
 use crate::limits::Limits;
@@ -16,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) keys: Option<KeyFile>,
     pub(crate) limits: Limits,
     pub(crate) admission: Admission,
+    pub(crate) heavy: Heavy,
     pub(crate) audit: Audit,
     pub(crate) measured: Measured,
 }

@@ -1,0 +1,86 @@
+//! `serve`: what serving over HTTP costs, and what writes cost queries.
+
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use vstream_bench::runbook::{Matrix, RunbookError};
+use vstream_bench::serve::{run, ServeSettings};
+use vstream_vector::Metric;
+
+/// Measures a server on one core from a client on another, and the engine in the process.
+#[derive(Parser)]
+#[command(name = "serve", version)]
+struct Arguments {
+    /// The vstream command.
+    #[arg(long, default_value = "target/release/vstream")]
+    command: PathBuf,
+    /// Matrix file with the rows.
+    #[arg(long, value_name = "FILE.fbin")]
+    data: PathBuf,
+    /// Matrix file with the queries.
+    #[arg(long, value_name = "FILE.fbin")]
+    queries: PathBuf,
+    /// l2 or cosine.
+    #[arg(long, default_value = "cosine")]
+    metric: Metric,
+    /// Use the first rows only.
+    #[arg(long)]
+    rows: Option<usize>,
+    /// Folder for the collections; what an earlier run left is removed.
+    #[arg(long, value_name = "FOLDER")]
+    dir: PathBuf,
+    /// Length of a phase.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    phase: u64,
+    /// Rows per second that arrive beside queries.
+    #[arg(long, value_delimiter = ',', default_value = "500,5000")]
+    rates: Vec<u64>,
+    /// JSON to write.
+    #[arg(long, value_name = "FILE.json")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match measure(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
+    let io = |what: &str, error: std::io::Error| RunbookError::Io(format!("{what}: {error}."));
+    let mut base = Matrix::read(&arguments.data, arguments.rows)?;
+    let mut queries = Matrix::read(&arguments.queries, Some(1_000))?;
+    if arguments.metric == Metric::Cosine {
+        // The truth is taken by squared distances, whose order is then the same.
+        base.normalise();
+        queries.normalise();
+    }
+    if arguments.dir.exists() {
+        fs::remove_dir_all(&arguments.dir)
+            .map_err(|error| io("Cannot remove the folder", error))?;
+    }
+    let settings = ServeSettings {
+        command: &arguments.command,
+        directory: &arguments.dir,
+        metric: arguments.metric,
+        phase: Duration::from_secs(arguments.phase),
+        rates: arguments.rates.clone(),
+    };
+    let report = run(&base, &queries, &settings)?;
+    let table = report.table();
+    let text = serde_json::to_string_pretty(&report).unwrap_or_default();
+    fs::write(&arguments.out, text).map_err(|error| io("Cannot write the report", error))?;
+    fs::write(arguments.out.with_extension("md"), &table)
+        .map_err(|error| io("Cannot write the table", error))?;
+    print!("{table}");
+    Ok(())
+}
