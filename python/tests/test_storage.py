@@ -323,7 +323,7 @@ def test_graphs_are_refused_beside_what_they_do_not_hold(tmp_path):
     for given in [{}, {"memory": 1 << 20, "code_memory": 0}, {"memory": 1 << 20, "id": "string"}]:
         with pytest.raises(vstream.InvalidInput, match="segments is graph"):
             Collection.create(8, path=tmp_path / "refused", segments="graph", **given)
-    with pytest.raises(vstream.InvalidInput, match="choose clusters or graph"):
+    with pytest.raises(vstream.InvalidInput, match="choose auto, clusters or graph"):
         Collection.create(8, path=tmp_path / "refused", segments="tree")
     vectors = np.random.default_rng(5).random((2000, 8), dtype=np.float32)
     with Collection.create(8, path=tmp_path / "rows", memory=1 << 20, segments="graph") as made:

@@ -356,8 +356,11 @@ const ELEMENTS: &[(&str, Element)] = &[
 const DELETE_ORDERS: &[(&str, DeleteOrder)] =
     &[("any", DeleteOrder::Any), ("oldest-first", DeleteOrder::OldestFirst)];
 
-const SEGMENT_INDEXES: &[(&str, SegmentIndex)] =
-    &[("clusters", SegmentIndex::Clusters), ("graph", SegmentIndex::Graph)];
+const SEGMENT_INDEXES: &[(&str, SegmentIndex)] = &[
+    ("clusters", SegmentIndex::Clusters),
+    ("auto", SegmentIndex::Clusters),
+    ("graph", SegmentIndex::Graph),
+];
 
 const INDEXES: &[(&str, IndexName)] = &[("cluster", IndexName::Cluster), ("flat", IndexName::Flat)];
 

@@ -208,9 +208,10 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "collection",
         "segments",
-        "The index of the largest files of rows: with `graph` merges write a disk graph, which finds the \
-         same with fewer reads and takes more disk and CPU time. It needs `memory`, and takes none of \
-         `code-memory`, string ids, `attributes` and `groups`: [limits](limits.md).",
+        "The index of the largest files of rows. `auto` is the one that reads less at equal memory, which is \
+         `clusters` in every measurement so far. With `graph` merges write a disk graph, which takes more disk and CPU time \
+         too. It needs `memory`, and takes none of `code-memory`, string ids, `attributes` and `groups`: \
+         [limits](limits.md).",
     ),
     (
         "collection",
