@@ -18,7 +18,7 @@ MINUTES ?= 5
 SEED ?= 1
 # For chaos: random events for so long, drawn from SEED; SCHEDULER=adaptive; FIELDS=false;
 # SEGMENTS=graph with FIELDS=false; REMOTE=true; FLINK_HOME=data/flink for a stock Flink.
-chaos: MINUTES = 10
+chaos serve-lab: MINUTES = 10
 chaos: SEED = 20251122
 chaos: RATE = 2000
 chaos: SCHEDULER = default
@@ -33,7 +33,7 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java ex
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python wheel test check lint demo run data bench chaos crash-lab clean
+.PHONY: help build native java python wheel test check lint demo run data bench chaos crash-lab serve-lab clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -131,6 +131,10 @@ chaos: native ## kill, bounce and rescale a cluster for MINUTES=10 and compare e
 crash-lab: ## crash, kill and damage a durable engine for MINUTES, from SEED on; adds to RELIABILITY.md
 	$(CARGO) build --release -q -p vstream-sim --bin crash-lab
 	target/release/crash-lab run --minutes $(MINUTES) --seed $(SEED) --ledger RELIABILITY.md
+
+serve-lab: ## kill a server under 1,000 connections for MINUTES=10 and compare every point
+	$(CARGO) build --release -p vstream-sim --bin serve-lab
+	target/release/serve-lab run --seconds $$(( $(MINUTES) * 60 )) --seed $(SEED) --place run
 
 clean: ## remove what was built, keep the data
 	$(CARGO) clean

@@ -6,6 +6,8 @@
 //! fails. [`kill`] kills a real process. [`groups`] does the same to group stores. Everything is a
 //! function of a seed.
 //!
+//! [`serve`] kills a server under many connections, some of them hostile.
+//!
 //! [`scale`] is a model of another kind: what a job needs at more partitions than any test has.
 //!
 //! `handover`, among the tests, is a model of the protocol by which a stream job moves rows between
@@ -32,5 +34,6 @@ pub mod network;
 pub mod reads;
 pub mod scale;
 pub mod script;
+pub mod serve;
 mod shape;
 pub mod simulation;

@@ -2,6 +2,7 @@
 
 mod groups;
 mod s3;
+mod serve;
 
 use std::path::Path;
 
