@@ -165,6 +165,39 @@ class NativeGroupsTest {
     }
 
     @Test
+    void aCollectionOfMoreShardsIsDividedAndGoesOnWithNoOtherNumber() throws IOException {
+        int shards = 1_024;
+        String more = SETTINGS.replaceFirst("\\{", "{\"shards\":" + shards + ",");
+        VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 64);
+        try (NativeEngine engine =
+                NativeEngine.createIn(more, folder.resolve("all"), 0, shards - 1)) {
+            for (int group = 0; group < GROUPS; group++) {
+                int shard = NativeGroups.shard(SEED, shards, name(group));
+                assertThat(shard / 8).isEqualTo(NativeGroups.shard(SEED, LAST + 1, name(group)));
+                batch.upsert(group, 1, 0, shard, vector(1), RowFields.NONE.in(name(group)));
+                if (!batch.hasRoom() || group == GROUPS - 1) {
+                    engine.write(batch.buffer(), batch.count());
+                    batch.clear();
+                }
+            }
+            Path state = upload(engine.share(), "more");
+            try (NativeEngine part =
+                    NativeEngine.createIn(more, folder.resolve("part"), 600, shards - 1)) {
+                assertThat(part.take(state, 600, shards - 1)).isPositive();
+                for (int group = 0; group < GROUPS; group++) {
+                    boolean own = NativeGroups.shard(SEED, shards, name(group)) >= 600;
+                    assertThat(search(part, name(group), 9)).hasSize(own ? 1 : 0);
+                }
+            }
+            assertFails(
+                    Kind.INVALID,
+                    "with 1024 shards and the settings say 128",
+                    () -> NativeEngine.open(SETTINGS, state, 0, LAST));
+        }
+        assertFails(Kind.INVALID, "300 shards", () -> NativeGroups.shard(SEED, 300, "ann"));
+    }
+
+    @Test
     void whatCannotBeIsRefused() {
         try (NativeEngine engine = create("engine", 0, 3)) {
             int elsewhere = 0;
