@@ -109,12 +109,20 @@ impl GroupStore {
     /// The store must have no group of these shards. Returns the number of runs that it got.
     ///
     /// Cost: a link per run, or a copy on another file system, and the ends of the runs. Errors:
-    /// `Invalid` if there is no state or if it has other settings, `Corrupt`, those of the operating
+    /// `Invalid` if there is no state, if it has other settings or if `shards` counts others than
+    /// the store has, `Corrupt`, those of the operating
     /// system. Nothing is changed then.
     pub fn adopt(&mut self, from: &Path, shards: ShardRange) -> Result<usize, Error> {
         let source = FileStore::open_dir(from, Syncing::Off)?;
         let theirs = shared(&source)?;
         check_settings(&theirs.settings, &self.settings)?;
+        if shards.shards() != self.settings.shards {
+            return Err(Error::invalid(format!(
+                "The shards are some of {} and the store has {}.",
+                shards.shards(),
+                self.settings.shards
+            )));
+        }
         let view = self.view.load_full();
         let mut manifest = self.manifest.clone();
         let mut runs = view.runs.clone();

@@ -41,7 +41,7 @@ pub use query::{
     QueryStats, RankBy, TextSearch, With, GROUPED_ROWS_MAX, GROUPS_PAGE_MAX,
 };
 pub use settings::{Bound, GroupSettings, DIMENSION_MAX};
-pub use shard::{shard_of, ShardRange, SHARDS};
+pub use shard::{shard_of, ShardRange, SHARDS, SHARDS_MAX};
 pub use store::{Applied, Compacted, Compaction, Condition, GroupStats, GroupStore, IfVersion};
 pub use vstream_attribute::{PayloadChange, RowId, Update};
 /// What texts and rank expressions are made of.

@@ -2,9 +2,10 @@
 //! whole, which is the commit point of every change of files.
 //!
 //! ```text
-//! magic 8 | u32 version | u64 identity | u64 seed | u64 next number | u64 log
+//! magic 8 | u32 version, 3 with 128 shards and else 4 | u64 identity | u64 seed | u64 next number | u64 log
 //! u32 dimension | u8 metric | u8 element | u8 bound | f32 deviations | u64 coded | u64 clustered
 //! u64 milliseconds for which deletes are remembered, 0 for not
+//! in version 4: u16 shards
 //! u8 ids | u8 open | u8 grouping | u16 attributes, each: u8 kind | u16 bytes | name
 //! u32 runs, newest first, each: u64 number | u64 bytes | u64 identity | u16 first shard | u16 last
 //! ```
@@ -21,16 +22,23 @@ use vstream_vector::{Element, Metric, SplitMix};
 
 use crate::error::{Error, Malformed};
 use crate::settings::{Bound, GroupSettings};
-use crate::shard::ShardRange;
+use crate::shard::{ShardRange, SHARDS};
 
 pub(crate) const NAME: &str = "GROUPS";
 const MAGIC: &[u8; 8] = b"VSTRGMAN";
-const VERSION: u32 = 3;
+/// Version of a store of [`SHARDS`] shards.
+const USUAL: u32 = 3;
+/// Version of a store of any other number of shards.
+const VERSION: u32 = 4;
 /// Most runs that a manifest names.
 const RUNS_MAX: u32 = 65_536;
 /// Largest manifest that is read.
 const BYTES_MAX: u64 = 16 << 20;
-const ADDRESS: BlockAddress = BlockAddress { file: 0, number: 0, version: VERSION };
+
+/// What a manifest of some version is sealed with.
+const fn address(version: u32) -> BlockAddress {
+    BlockAddress { file: 0, number: 0, version }
+}
 
 /// A run that the manifest names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,14 +88,23 @@ impl Manifest {
     /// The entry of a run that this store wrote.
     pub(crate) fn own_run(&self, number: u64, bytes: u64) -> RunEntry {
         let identity = self.file_identity(number);
-        RunEntry { number, bytes, identity, shards: ShardRange::ALL }
+        let shards = ShardRange::all(self.settings.shards).expect("settings were validated");
+        RunEntry { number, bytes, identity, shards }
     }
 
     /// The bytes of the file.
     pub(crate) fn sealed(&self) -> Vec<u8> {
         let mut bytes = self.encode();
-        seal(ADDRESS, &mut bytes);
+        seal(address(self.version()), &mut bytes);
         bytes
+    }
+
+    fn version(&self) -> u32 {
+        if self.settings.shards == SHARDS {
+            USUAL
+        } else {
+            VERSION
+        }
     }
 
     /// Publishes the manifest.
@@ -111,7 +128,11 @@ impl Manifest {
             return Err(corrupt("too long for a manifest").into());
         }
         let bytes = file.read(Range { offset: 0, bytes: file.bytes() as usize })?;
-        let payload = unseal(ADDRESS, &bytes, file.name(), 0)?;
+        // A version that is not known does not matter: the manifest is refused by its checksum.
+        let version = bytes
+            .get(8..12)
+            .map_or(USUAL, |four| u32::from_le_bytes(four.try_into().expect("four bytes")));
+        let payload = unseal(address(version.clamp(USUAL, VERSION)), &bytes, file.name(), 0)?;
         let manifest = Manifest::decode(payload).map_err(|what| corrupt(what.0))?;
         manifest.settings.validate().map_err(|_| corrupt("a setting is out of range"))?;
         Ok(Some(manifest))
@@ -119,7 +140,7 @@ impl Manifest {
 
     fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
-        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&self.version().to_le_bytes());
         for number in [self.identity, self.seed, self.next, self.log] {
             out.extend_from_slice(&number.to_le_bytes());
         }
@@ -136,6 +157,9 @@ impl Manifest {
         }
         let remembered = settings.deletes_remembered.map_or(0, |time| time.as_millis() as u64);
         out.extend_from_slice(&remembered.to_le_bytes());
+        if self.version() == VERSION {
+            out.extend_from_slice(&settings.shards.to_le_bytes());
+        }
         put_schema(&mut out, &settings.schema);
         out.extend_from_slice(&(self.runs.len() as u32).to_le_bytes());
         for run in &self.runs {
@@ -153,7 +177,8 @@ impl Manifest {
         if &input.array()? != MAGIC {
             return Err(Malformed("it is no manifest of groups"));
         }
-        if input.u32()? != VERSION {
+        let version = input.u32()?;
+        if ![USUAL, VERSION].contains(&version) {
             return Err(Malformed("another version wrote the manifest"));
         }
         let (identity, seed, next, log) = (input.u64()?, input.u64()?, input.u64()?, input.u64()?);
@@ -174,6 +199,9 @@ impl Manifest {
         settings.clustered_rows = input.u64()? as usize;
         let remembered = Some(input.u64()?).filter(|&ms| ms > 0);
         settings.deletes_remembered = remembered.map(Duration::from_millis);
+        if version == VERSION {
+            settings.shards = input.u16()?;
+        }
         settings.schema = take_schema(&mut input)?;
         settings.seed = Some(seed);
         let count = input.u32()?;
@@ -183,7 +211,7 @@ impl Manifest {
         let mut runs = Vec::with_capacity(count as usize);
         for _ in 0..count {
             let (number, bytes, identity) = (input.u64()?, input.u64()?, input.u64()?);
-            let shards = ShardRange::new(input.u16()?, input.u16()?);
+            let shards = ShardRange::new(input.u16()?..=input.u16()?, settings.shards);
             let shards = shards.map_err(|_| Malformed("a run of shards that do not exist"))?;
             runs.push(RunEntry { number, bytes, identity, shards });
         }

@@ -6,6 +6,7 @@ use vstream_attribute::Schema;
 use vstream_vector::{Element, Metric};
 
 use crate::error::Error;
+use crate::shard::{is_number_of_shards, SHARDS, SHARDS_MAX};
 
 /// Largest number of dimensions of a row.
 pub const DIMENSION_MAX: usize = 4096;
@@ -27,7 +28,7 @@ pub enum Bound {
     Deviations(f32),
 }
 
-/// The settings of a store. Dimension, metric, element and seed are fixed when it is created, and the
+/// The settings of a store. Dimension, metric, element, shards and seed are fixed when it is created, and the
 /// schema but for attributes that are added at the end. A change of the others holds for new runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupSettings {
@@ -55,6 +56,9 @@ pub struct GroupSettings {
     pub cache: usize,
     /// Runs of similar size that are merged into one, 2 to 16.
     pub fanout: usize,
+    /// Number of shards that [`ShardRange`](crate::ShardRange)s count, a power of two up to
+    /// [`SHARDS_MAX`].
+    pub shards: u16,
     /// Seed of the rotation and of the hash of group names. `None` to draw one when the store is
     /// created.
     pub seed: Option<u64>,
@@ -75,6 +79,7 @@ impl GroupSettings {
             memory: 64 << 20,
             cache: 64 << 20,
             fanout: 4,
+            shards: SHARDS,
             seed: None,
         }
     }
@@ -98,6 +103,10 @@ impl GroupSettings {
         let allowed = Duration::from_secs(1)..=DELETES_REMEMBERED_FOR_MAX;
         if self.deletes_remembered.is_some_and(|time| !allowed.contains(&time)) {
             return Err(Error::invalid("Deletes are remembered for 1 s to 366 days, or not."));
+        }
+        if !is_number_of_shards(self.shards) {
+            let what = format!("{} shards: use a power of two up to {SHARDS_MAX}.", self.shards);
+            return Err(Error::invalid(what));
         }
         if !(2..=16).contains(&self.fanout) || self.memory == 0 {
             return Err(Error::invalid("The fan-out is 2 to 16, and rows need some memory."));

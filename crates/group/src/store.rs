@@ -444,6 +444,13 @@ pub(crate) fn check_settings(
              may only be added at the end.",
         ));
     }
+    if stored.shards != settings.shards {
+        return Err(Error::invalid(format!(
+            "The store was created with {} shards and the settings say {}: the number never \
+             changes.",
+            stored.shards, settings.shards
+        )));
+    }
     if settings.seed.is_some_and(|seed| stored.seed.is_some_and(|stored| stored != seed)) {
         return Err(Error::invalid("The store was created with another seed."));
     }

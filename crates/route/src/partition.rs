@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn ranges_are_the_inverse_of_the_rule_at_every_parallelism() {
-        for shards in [1u16, 5, 100, 128] {
+        for shards in [1u16, 5, 100, 128, 1024] {
             for parallelism in 1..=u32::from(shards) {
                 let mut next = 0;
                 for partition in 0..parallelism {

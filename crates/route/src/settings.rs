@@ -6,8 +6,9 @@ use vstream_vector::Metric;
 
 /// Largest dimension of a vector.
 pub const DIMENSION_MAX: usize = 4096;
-/// Largest number of shards. A collection never changes its number; 128 is the default.
-pub const SHARDS_MAX: u16 = 256;
+/// Largest number of shards. A collection never changes its number; 128 is the default. A template
+/// has a byte for each pair of cell and shard, so 1,024 cells and 4,096 shards take 4 MiB.
+pub const SHARDS_MAX: u16 = 4096;
 /// Largest number of cells. A query measures its distance to each of them.
 pub const CELLS_MAX: usize = 4096;
 /// Sample rows that training needs for each cell.

@@ -2,7 +2,8 @@
 
 use serde::{Serialize, Serializer};
 use vstream_engine::{Ablation, DeleteOrder, Schema, SegmentIndex};
-use vstream_route::{CELLS_MAX, FAMILIES_MAX, HASHES_MAX};
+use vstream_group::SHARDS;
+use vstream_route::{CELLS_MAX, FAMILIES_MAX, HASHES_MAX, SHARDS_MAX};
 use vstream_vector::{Element, Metric};
 
 use crate::document::Document;
@@ -39,6 +40,9 @@ pub struct CollectionSettings {
     pub index: IndexName,
     /// The encoder that places records on shards.
     pub encoder: EncoderSettings,
+    /// Number of virtual partitions, which are the key groups of Flink: a power of two, 128..=4096.
+    /// It never changes, and no job of the collection has more partitions.
+    pub shards: u16,
     /// Mean share of the true neighbours that answers hold, 0.5..=0.999.
     pub recall_target: f64,
     /// Seed of all random numbers: projections, training, generated deletes.
@@ -179,6 +183,7 @@ impl CollectionSettings {
             ),
             index: section.choice("index", "an index kind", INDEXES, Some(IndexName::Cluster)),
             encoder: EncoderSettings::read(&section.section("encoder")),
+            shards: read_shards(section),
             recall_target: section.number("recall-target", 0.5..=0.999, 0.95),
             seed: seed(),
             memory: section
@@ -288,6 +293,19 @@ impl CollectionSettings {
             );
         }
     }
+}
+
+/// Reads the number of shards.
+fn read_shards(section: &Section) -> u16 {
+    let least = u64::from(SHARDS);
+    let shards = section.integer("shards", least..=u64::from(SHARDS_MAX), Some(least)) as u16;
+    if shards.is_power_of_two() {
+        return shards;
+    }
+    let (below, above) = (shards.next_power_of_two() / 2, shards.next_power_of_two());
+    let sentence = format!("{shards} is no power of two. Give {below} or {above}.");
+    section.note("shards", &sentence);
+    SHARDS
 }
 
 /// Reads the names of the parts to switch off.

@@ -21,6 +21,7 @@ impl CollectionSettings {
         let mut settings = GroupSettings::new(self.dimension, self.metric, self.element);
         settings.schema = self.schema.clone();
         settings.seed = Some(self.seed);
+        settings.shards = self.shards;
         if let Some(memory) = self.memory {
             settings.memory = usize::try_from((memory / 2).max(NEW_ROWS_MIN)).unwrap_or(usize::MAX);
             settings.cache = usize::try_from(memory / 2).unwrap_or(usize::MAX);

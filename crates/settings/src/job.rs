@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use vstream_engine::DeleteOrder;
-use vstream_route::ROWS_PER_CELL;
+use vstream_route::{ROWS_PER_CELL, SHARDS_MAX};
 
 use crate::address::FolderAddress;
 use crate::collection::{CollectionSettings, EncoderSettings};
@@ -15,8 +15,8 @@ use crate::error::SettingsError;
 use crate::section::{Notes, Section};
 use crate::stream::{QuerySource, ResultSink, VectorSource, WorkloadSettings};
 
-/// Largest parallelism: one partition for each of the 128 shards.
-const PARALLELISM_MAX: u64 = 128;
+/// Largest parallelism of any collection: one partition for each shard.
+const PARALLELISM_MAX: u64 = SHARDS_MAX as u64;
 
 /// Complete and validated settings of one job.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -24,7 +24,7 @@ const PARALLELISM_MAX: u64 = 128;
 pub struct JobSettings {
     /// The job's name in Flink and in messages.
     pub name: String,
-    /// Number of partitions, which are the subtasks of the search operator, 1..=128.
+    /// Number of partitions, which are the subtasks of the search operator, 1 to the shards of the collection.
     pub parallelism: u32,
     /// The collection to index.
     pub collection: CollectionSettings,
@@ -235,6 +235,7 @@ impl JobSettings {
     /// Checks rules that involve several keys.
     fn check_together(&self, root: &Section) {
         self.check_sources(root);
+        self.check_parallelism(root);
         if let ResultSink::Kafka(output) = &self.results {
             let checkpoint = self.checkpoint.as_ref().map(|c| (c.interval, c.timeout));
             output.check(&root.section("results"), checkpoint);
@@ -310,6 +311,20 @@ impl JobSettings {
                 "rebalance.policy",
                 "rows change partition through the folder of the checkpoints, and there is none. \
                  Add checkpoint with a path, or set it to none.",
+            );
+        }
+    }
+
+    fn check_parallelism(&self, root: &Section) {
+        let (parallelism, shards) = (self.parallelism, u32::from(self.collection.shards));
+        if parallelism > shards {
+            root.note(
+                "parallelism",
+                &format!(
+                    "{parallelism} is more than the {shards} shards of the collection. Give \
+                     {shards} at most, or set collection.shards to {} when the collection is made.",
+                    parallelism.next_power_of_two()
+                ),
             );
         }
     }

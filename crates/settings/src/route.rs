@@ -4,10 +4,6 @@ use vstream_route::{Curve, EncoderSpec, RouteSettings};
 
 use crate::collection::{CollectionSettings, CurveName, EncoderSettings};
 
-/// Number of virtual partitions of a collection, which are the key groups of Flink. It never
-/// changes.
-const SHARDS: u16 = 128;
-
 impl CollectionSettings {
     /// The settings of the template that places this collection's records and routes its queries.
     pub fn route(&self) -> RouteSettings {
@@ -24,7 +20,7 @@ impl CollectionSettings {
             encoder,
             dimension: self.dimension,
             metric: self.metric,
-            shards: SHARDS,
+            shards: self.shards,
             seed: self.seed,
         }
     }

@@ -24,14 +24,36 @@ fn settings() -> GroupSettings {
     settings
 }
 
-/// Shards of partition `at` of `count`.
-fn shards(at: u16, count: u16) -> ShardRange {
-    ShardRange::new(at * SHARDS / count, (at + 1) * SHARDS / count - 1).unwrap()
+/// The settings of stores of so many shards.
+fn settings_of(shards: u16) -> GroupSettings {
+    GroupSettings { shards, ..settings() }
+}
+
+/// Which of so many partitions of a job a store is.
+#[derive(Clone, Copy)]
+struct Place {
+    at: u16,
+    partitions: u16,
+}
+
+impl Place {
+    /// The shards of this partition, of so many in all.
+    fn range(self, shards: u16) -> ShardRange {
+        let start = |at: u16| {
+            (u32::from(at) * u32::from(shards)).div_ceil(u32::from(self.partitions)) as u16
+        };
+        ShardRange::new(start(self.at)..=start(self.at + 1) - 1, shards).unwrap()
+    }
+}
+
+fn all() -> ShardRange {
+    ShardRange::all(SHARDS).unwrap()
 }
 
 /// Partitions beside their oracle, as a job has them.
 struct Job {
     folder: PathBuf,
+    shards: u16,
     made: usize,
     partitions: Vec<GroupStore>,
     model: Model,
@@ -41,8 +63,13 @@ struct Job {
 
 impl Job {
     fn new(folder: &Path, partitions: usize) -> Job {
+        Job::with_shards(folder, partitions, SHARDS)
+    }
+
+    fn with_shards(folder: &Path, partitions: usize, shards: u16) -> Job {
         let mut job = Job {
             folder: folder.to_owned(),
+            shards,
             made: 0,
             partitions: Vec::new(),
             model: Model::default(),
@@ -51,9 +78,13 @@ impl Job {
         };
         for _ in 0..partitions {
             let dir = job.new_dir();
-            job.partitions.push(empty(&dir));
+            job.partitions.push(empty(&dir, shards));
         }
         job
+    }
+
+    fn range(&self, at: u16, partitions: u16) -> ShardRange {
+        Place { at, partitions }.range(self.shards)
     }
 
     fn new_dir(&mut self) -> PathBuf {
@@ -62,8 +93,9 @@ impl Job {
     }
 
     fn partition(&mut self, group: &str) -> &mut GroupStore {
-        let (shard, count) = (shard_of(group, SEED).unwrap(), self.partitions.len() as u16);
-        let at = (0..count).find(|&at| shards(at, count).contains(shard)).unwrap();
+        let shard = shard_of(group, SEED, self.shards).unwrap();
+        let count = self.partitions.len() as u16;
+        let at = (0..count).find(|&at| self.range(at, count).contains(shard)).unwrap();
         &mut self.partitions[usize::from(at)]
     }
 
@@ -116,7 +148,7 @@ impl Job {
                 let copied = fs::copy(&file.path, dir.join(&file.name)).unwrap();
                 assert_eq!(copied, file.bytes, "{}", file.name);
             }
-            (shards(at as u16, count), dir)
+            (Place { at: at as u16, partitions: count }.range(self.shards), dir)
         });
         states.collect()
     }
@@ -125,13 +157,13 @@ impl Job {
     fn restore(&mut self, states: &[(ShardRange, PathBuf)], partitions: u16) {
         self.partitions.clear();
         for at in 0..partitions {
-            let own = shards(at, partitions);
+            let own = self.range(at, partitions);
             let whole = states.iter().find(|(range, _)| *range == own);
             let store = match whole {
-                Some((_, dir)) => GroupStore::open_shared(dir, settings()).unwrap(),
+                Some((_, dir)) => GroupStore::open_shared(dir, settings_of(self.shards)).unwrap(),
                 None => {
                     let dir = self.new_dir();
-                    let mut store = empty(&dir);
+                    let mut store = empty(&dir, self.shards);
                     for (_, state) in states {
                         store.adopt(state, own).unwrap();
                     }
@@ -150,7 +182,7 @@ impl Job {
             let rows: Vec<(u64, u64)> =
                 self.model.rows(&group).map(|(id, version, _)| (id, version)).collect();
             let count = self.partitions.len() as u16;
-            let shard = shard_of(&group, SEED).unwrap();
+            let shard = shard_of(&group, SEED, self.shards).unwrap();
             for (at, store) in self.partitions.iter().enumerate() {
                 let reader = store.reader();
                 let asked = GroupQuery::nearest(&query, 5);
@@ -158,7 +190,7 @@ impl Job {
                 let scrolled = reader.scroll(&group, None, None, 100, With::default()).unwrap();
                 let scrolled: Vec<(u64, u64)> =
                     scrolled.iter().map(|row| (row.id, row.version)).collect();
-                if shards(at as u16, count).contains(shard) {
+                if self.range(at as u16, count).contains(shard) {
                     let ids = |neighbors: &[vstream_vector::Neighbor]| {
                         neighbors.iter().map(|n| (n.id, n.version)).collect::<Vec<_>>()
                     };
@@ -174,9 +206,9 @@ impl Job {
     }
 }
 
-fn empty(dir: &Path) -> GroupStore {
+fn empty(dir: &Path, shards: u16) -> GroupStore {
     let store = FileStore::create_dir(dir, Syncing::Off).unwrap();
-    GroupStore::open(store, settings()).unwrap()
+    GroupStore::open(store, settings_of(shards)).unwrap()
 }
 
 #[test]
@@ -196,6 +228,37 @@ fn a_job_continues_at_any_number_of_partitions() {
         });
         job.check();
     }
+}
+
+#[test]
+fn a_job_of_more_shards_continues_at_any_number_of_partitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = Job::with_shards(folder.path(), 3, 1024);
+    job.write(1_500);
+    for partitions in [3, 7, 150, 2] {
+        let states = job.checkpoint();
+        job.restore(&states, partitions);
+        job.check();
+    }
+}
+
+#[test]
+fn a_state_of_another_number_of_shards_is_refused_with_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job = Job::with_shards(folder.path(), 1, 1024);
+    job.write(200);
+    let state = job.checkpoint().remove(0).1;
+    let says_both = |error: vstream_group::Error| {
+        let text = error.to_string();
+        assert!(text.contains("1024 shards") && text.contains("128"), "{text}");
+    };
+    says_both(GroupStore::open_shared(&state, settings()).err().unwrap());
+    let mut store = empty(&folder.path().join("usual"), SHARDS);
+    says_both(store.adopt(&state, all()).unwrap_err());
+    let mut store = empty(&folder.path().join("same"), 1024);
+    let others = store.adopt(&state, all()).unwrap_err();
+    assert!(others.to_string().contains("some of 128 and the store has 1024"), "{others}");
+    assert!(store.adopt(&state, ShardRange::all(1024).unwrap()).unwrap() > 0);
 }
 
 #[test]
@@ -241,10 +304,10 @@ fn keys_tell_the_runs_of_two_attempts_apart() {
 #[test]
 fn what_is_no_state_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = empty(&folder.path().join("a"));
+    let mut store = empty(&folder.path().join("a"), SHARDS);
     let nothing = folder.path().join("b");
     fs::create_dir(&nothing).unwrap();
-    assert!(store.adopt(&nothing, ShardRange::ALL).is_err());
+    assert!(store.adopt(&nothing, all()).is_err());
     assert!(GroupStore::open_shared(&nothing, settings()).is_err());
     let state = store.share().unwrap();
     let mut bytes = state.manifest().to_vec();
@@ -256,6 +319,6 @@ fn what_is_no_state_is_refused() {
     let at = bytes.len() / 2;
     bytes[at] ^= 1;
     fs::write(nothing.join("COLLECTION"), &bytes).unwrap();
-    let damaged = store.adopt(&nothing, ShardRange::ALL).unwrap_err();
+    let damaged = store.adopt(&nothing, all()).unwrap_err();
     assert!(damaged.is_corrupt(), "{damaged}");
 }

@@ -6,6 +6,8 @@
 //!    be found.
 //! 3. The threshold is the quantile of these sums at the recall target. It is the least threshold
 //!    that finds the target, and so it visits the fewest partitions. Each parallelism has its own.
+//!    Above 128 partitions only some parallelisms are calibrated (`parallelisms`), and each one
+//!    between takes the higher threshold of the two beside it, which visits more and never less.
 //! 4. Of a few temperatures, keep the one that visits the fewest partitions in this way.
 //!
 //! A sample is sparser than the stream. The tenth neighbour in the sample is about as far away as
@@ -28,6 +30,11 @@ const SCALE_CELL: usize = 32;
 const TEMPERATURES: [f32; 5] = [0.1, 0.15, 0.2, 0.25, 0.35];
 /// Parallelisms at which calibration compares temperatures.
 const COMPARED: [u32; 4] = [2, 4, 8, 16];
+/// Parallelisms up to this one are all calibrated.
+const EACH_UP_TO: u32 = 128;
+/// Calibrated parallelisms from there to the double, and so on. With one for each parallelism the
+/// time of training would grow with the square of the shards.
+const PER_DOUBLING: u32 = 16;
 
 /// One held-out query.
 struct Query {
@@ -83,8 +90,35 @@ pub(super) fn calibrate(cells: &mut Cells, recall_target: f32, data: &Calibratio
     if let Some((_, temperature, trial)) = best {
         cells.temperature = temperature;
         cells.thresholds =
-            (1..=u32::from(cells.shards)).map(|p| trial.threshold(p, target)).collect();
+            thresholds(u32::from(cells.shards), |parallelism| trial.threshold(parallelism, target));
     }
+}
+
+/// The parallelisms of 1 to `largest` that are calibrated, ascending; both ends are among them.
+fn parallelisms(largest: u32) -> Vec<u32> {
+    let mut chosen: Vec<u32> = (1..=largest.min(EACH_UP_TO)).collect();
+    let mut doubling = EACH_UP_TO;
+    while doubling < largest {
+        let steps = (1..=PER_DOUBLING).map(|step| doubling + doubling * step / PER_DOUBLING);
+        chosen.extend(steps.take_while(|&parallelism| parallelism < largest));
+        doubling *= 2;
+    }
+    if largest > EACH_UP_TO {
+        chosen.push(largest);
+    }
+    chosen
+}
+
+/// A threshold for each parallelism from 1 to `largest`.
+fn thresholds(largest: u32, calibrated: impl Fn(u32) -> f32) -> Vec<f32> {
+    let mut thresholds: Vec<f32> = Vec::with_capacity(largest as usize);
+    for parallelism in parallelisms(largest) {
+        let threshold = calibrated(parallelism);
+        let between = threshold.max(thresholds.last().copied().unwrap_or(0.0));
+        thresholds.resize(parallelism as usize - 1, between);
+        thresholds.push(threshold);
+    }
+    thresholds
 }
 
 /// Sets the threshold of `cells` at one parallelism; the temperature stays.
@@ -204,5 +238,37 @@ impl<'a> Trial<'a> {
         let mut visited = 0;
         self.each(parallelism, |_, ranking| visited += ranking.visited(threshold).len());
         visited as f64 / self.queries.len().max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parallelism_to_128_is_calibrated_and_then_16_per_doubling() {
+        for largest in [1, 5, 100, 128] {
+            assert_eq!(parallelisms(largest), (1..=largest).collect::<Vec<_>>());
+        }
+        for (largest, count) in [(129, 129), (256, 144), (300, 147), (1024, 176), (4096, 208)] {
+            let chosen = parallelisms(largest);
+            assert_eq!((chosen.len(), chosen.last()), (count, Some(&largest)));
+            assert!(chosen.windows(2).all(|pair| pair[0] < pair[1]), "{chosen:?}");
+        }
+    }
+
+    #[test]
+    fn a_parallelism_between_takes_the_higher_threshold_beside_it() {
+        // The thresholds of this rule rise and fall.
+        let rule = |parallelism: u32| (parallelism * 37 % 101) as f32 / 101.0;
+        let thresholds = thresholds(1024, rule);
+        assert_eq!(thresholds.len(), 1024);
+        let chosen = parallelisms(1024);
+        for pair in chosen.windows(2) {
+            assert_eq!(thresholds[pair[0] as usize - 1], rule(pair[0]));
+            for between in pair[0] + 1..pair[1] {
+                assert_eq!(thresholds[between as usize - 1], rule(pair[0]).max(rule(pair[1])));
+            }
+        }
     }
 }

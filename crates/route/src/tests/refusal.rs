@@ -76,7 +76,7 @@ fn settings_that_cannot_be_are_refused_with_the_range_that_can() {
         ("dimension is 0", spoilt(&|s| s.dimension = 0)),
         ("dimension is 4097", spoilt(&|s| s.dimension = 4097)),
         ("shards is 0", spoilt(&|s| s.shards = 0)),
-        ("shards is 257", spoilt(&|s| s.shards = 257)),
+        ("shards is 4097", spoilt(&|s| s.shards = 4097)),
         ("cells is 0", spoilt(&|s| s.encoder = cells(0, 0.9))),
         ("cells is 4097", spoilt(&|s| s.encoder = cells(4097, 0.9))),
         ("target is 0", spoilt(&|s| s.encoder = cells(8, 0.0))),
@@ -98,7 +98,7 @@ fn settings_that_cannot_be_are_refused_with_the_range_that_can() {
         assert_eq!(train_error(&settings, &sample), error.message());
         // The template before training accepts any settings and must not panic.
         let unplaced = Template::unplaced(&settings);
-        assert!((1..=256).contains(&unplaced.shards()));
+        assert!((1..=4096).contains(&unplaced.shards()));
     }
     assert!(good.validate().is_ok());
 }

@@ -7,13 +7,18 @@
 //! ```
 //!
 //! `docs/design/scale.md` extrapolates from this table.
+//!
+//! A second table compares templates with more shards (`docs/design/route.md`).
 
 use crate::quality::{load, measure, places};
 use std::time::Instant;
-use vstream_route::{EncoderSpec, RouteSettings, Template, SHARDS_MAX};
+use vstream_route::{EncoderSpec, RouteSettings, Template};
 use vstream_vector::Metric;
 
 const PARALLELISMS: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
+
+/// Shards of these templates.
+const SHARDS: u16 = 256;
 
 /// Cells of the template, and rows of its sample.
 const TEMPLATES: [(usize, usize); 3] = [(1024, 20_000), (4096, 40_000), (4096, 100_000)];
@@ -27,7 +32,7 @@ fn table_of_partitions_on_real_vectors() {
             encoder: EncoderSpec::Cells { cells, recall_target: 0.98 },
             dimension: data.dimension,
             metric: Metric::Cosine,
-            shards: SHARDS_MAX,
+            shards: SHARDS,
             seed: 42,
         };
         let start = Instant::now();
@@ -43,6 +48,52 @@ fn table_of_partitions_on_real_vectors() {
             let seen = measure(&template, &data, &places, parallelism);
             println!(
                 "  {parallelism:3} partitions: found {:.3}, fan-out {:.2}, max/mean {:.2}, \
+                 {:.0?} for a thousand queries",
+                seen.found,
+                seen.fan_out,
+                seen.balance,
+                start.elapsed()
+            );
+            assert!(seen.found >= 0.97, "the target is missed by more than a hundredth");
+        }
+    }
+}
+
+/// Shards of the templates that are compared.
+const COMPARED: [u16; 3] = [128, 1024, 4096];
+
+/// What the number of shards costs. Run it as the table above, with `table_of_shards` in place of
+/// `table_of_partitions`.
+#[test]
+#[ignore = "needs a data set: see the head of this file"]
+fn table_of_shards_on_real_vectors() {
+    let data = load();
+    for (shards, (cells, sample_rows)) in COMPARED
+        .into_iter()
+        .flat_map(|shards| [(shards, (1024, 20_000)), (shards, (4096, 100_000))])
+    {
+        let settings = RouteSettings {
+            encoder: EncoderSpec::Cells { cells, recall_target: 0.98 },
+            dimension: data.dimension,
+            metric: Metric::Cosine,
+            shards,
+            seed: 42,
+        };
+        let start = Instant::now();
+        let sample = &data.base[..sample_rows * data.dimension];
+        let template = Template::train(&settings, sample, 1).expect("the sample is good");
+        let bytes = template.to_bytes().len();
+        println!("{shards} shards, {cells} cells: {:.1?}, {bytes} bytes", start.elapsed());
+        let places = places(&template, &data);
+        // Those of 200, 300 and 1,000 are not calibrated.
+        for parallelism in [16, 64, 128, 200, 256, 300, 1000, 1024] {
+            if parallelism > u32::from(shards) {
+                continue;
+            }
+            let start = Instant::now();
+            let seen = measure(&template, &data, &places, parallelism);
+            println!(
+                "  {parallelism:4} partitions: found {:.3}, fan-out {:.2}, max/mean {:.2}, \
                  {:.0?} for a thousand queries",
                 seen.found,
                 seen.fan_out,

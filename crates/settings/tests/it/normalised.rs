@@ -20,7 +20,7 @@ fn a_job_is_completed_with_defaults() {
         "collection": {
             "dimension": 4, "metric": "cosine", "element": "f32", "index": "cluster",
             "encoder": {"kind": "cells", "cells": 1024, "recall-target": json["collection"]["encoder"]["recall-target"]},
-            "recall-target": 0.95, "seed": 42, "memory": null,
+            "shards": 128, "recall-target": 0.95, "seed": 42, "memory": null,
             "code-memory": null, "remote": null, "disk": null, "segments": "clusters", "deletes": "any", "id": "u64",
             "attributes": {}, "open": false,
             "groups": null, "deletes-remembered": null, "payload-limit": null, "without": []
@@ -53,7 +53,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     let (_keep, folder) = folder_with_data();
     let text = smallest_job(&folder)
         + "name: all keys\n\
-           parallelism: 4\n\
+           parallelism: 200\n\
            results: {kind: file, path: out/answers.jsonl}\n\
            checkpoint: {interval: 500 ms, path: run/checkpoints}\n\
            snapshot: {path: run/snapshot}\n\
@@ -65,6 +65,7 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     let mut document = Document::from_yaml(&text).expect("YAML");
     document.set("collection.memory=256 mb").expect("sets");
     document.set("collection.code-memory=1 gb").expect("sets");
+    document.set("collection.shards=1024").expect("sets");
     document.set("collection.id=string").expect("sets");
     document
         .set("collection.attributes={tags: keywords, price: f64, author: keyword}")
@@ -75,6 +76,10 @@ fn the_normalised_form_reads_back_to_the_same_job() {
     let again = JobSettings::from_json(&job.to_json()).expect("accepted again");
     assert_eq!(again, job);
     assert_eq!(again.to_json(), job.to_json());
+    assert_eq!(
+        (again.collection.route().shards, again.collection.group_store().shards),
+        (1024, 1024)
+    );
     // The order of the file is that of the columns, which rows are stored by.
     let columns = again.collection.schema.attributes.iter().map(|one| one.name.as_str());
     assert_eq!(columns.collect::<Vec<_>>(), ["tags", "price", "author"]);

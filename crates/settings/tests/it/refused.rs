@@ -39,9 +39,22 @@ fn values_out_of_range() {
     );
     refuses(
         "parallelism=129",
-        "parallelism: 129 is out of range. Give a whole number from 1 to 128.",
+        "parallelism: 129 is more than the 128 shards of the collection. Give 128 at most, or set \
+         collection.shards to 256 when the collection is made.",
     );
-    refuses("parallelism=0", "parallelism: 0 is out of range. Give a whole number from 1 to 128.");
+    refuses("parallelism=0", "parallelism: 0 is out of range. Give a whole number from 1 to 4096.");
+    refuses(
+        "parallelism=4097",
+        "parallelism: 4097 is out of range. Give a whole number from 1 to 4096.",
+    );
+    for (shards, sentence) in [
+        ("64", "collection.shards: 64 is out of range. Give a whole number from 128 to 4096."),
+        ("8192", "collection.shards: 8192 is out of range. Give a whole number from 128 to 4096."),
+        ("-1", "collection.shards: -1 is out of range. Give a whole number from 128 to 4096."),
+        ("300", "collection.shards: 300 is no power of two. Give 256 or 512."),
+    ] {
+        refuses(&format!("collection.shards={shards}"), sentence);
+    }
     refuses(
         "collection.encoder={kind: cells, cells: 5000}",
         "collection.encoder.cells: 5000 is out of range. Give a whole number from 2 to 4096.",
@@ -563,8 +576,8 @@ fn a_collection_from_json_says_the_same() {
         [
             "dimension: 5000 is out of range. Give a whole number from 1 to 4096.",
             "x: there is no such key. The keys here are dimension, metric, element, index, encoder, \
-             recall-target, seed, memory, code-memory, remote, disk, segments, deletes, id, attributes, \
-             open, groups, deletes-remembered, payload-limit, without."
+             shards, recall-target, seed, memory, code-memory, remote, disk, segments, deletes, id, \
+             attributes, open, groups, deletes-remembered, payload-limit, without."
         ]
     );
 }

@@ -1,7 +1,9 @@
 //! The job that is asked about, and the machine that it has.
 
-/// Shards of a collection, and so most partitions of a job: `ShardKeys.SHARDS`.
+/// Shards of a collection that does not say.
 pub const SHARDS: u64 = 128;
+/// Most shards of a collection, and so most partitions of a job: `SHARDS_MAX` of `vstream-route`.
+pub const SHARDS_MAX: u64 = 4096;
 /// Most cells of a template: `CELLS_MAX` of `vstream-route`.
 pub const CELLS_MAX: u64 = 4096;
 /// One Gbit/s, in bytes.
@@ -53,9 +55,10 @@ impl Deployment {
         }
     }
 
-    /// Shards that the template has: today's 128, or as many as there are partitions.
+    /// Shards that the template has: a power of two, 128 or as many as the partitions need. The model
+    /// also has the jobs beyond [`SHARDS_MAX`] that cannot be.
     pub fn shards(&self) -> u64 {
-        self.partitions.max(SHARDS)
+        self.partitions.next_power_of_two().max(SHARDS)
     }
 
     /// Rows of a partition, if all have as many.

@@ -1,6 +1,6 @@
 //! Bytes of messages and of state, as the serialisers of `java/flink` and `crates/route` write them.
 
-use super::deployment::Deployment;
+use super::deployment::{Deployment, SHARDS};
 
 /// Length and tag that Flink puts before a record.
 const FRAME: u64 = 5;
@@ -18,7 +18,9 @@ pub fn record(job: &Deployment) -> u64 {
 
 /// `Write`, an upsert on its way to search.
 pub fn write(job: &Deployment) -> u64 {
-    FRAME + 3 * 8 + 2 + floats(job)
+    // A shard takes a byte below 128 and two from there on, which nearly all then do.
+    let shard = if job.shards() > SHARDS { 2 } else { 1 };
+    FRAME + 3 * 8 + shard + 1 + floats(job)
 }
 
 /// `QueryRecord`, on its way to the router.
@@ -43,7 +45,12 @@ pub fn mark(offsets: u64) -> u64 {
 
 /// `Gathering` of one query that has `partials` answers.
 pub fn gathering(job: &Deployment, partials: f64) -> f64 {
-    let fixed = TICKET + 2 + 8 + 2 * 8 + 2 * 2 + 1 + frontier(job.source_partitions) + 1;
+    // Bits of the partitions that have answered; those beyond 128 come with their number.
+    let seen = match job.partitions.div_ceil(64) {
+        0..=2 => 2 * 8,
+        words => words * 8 + 1,
+    };
+    let fixed = TICKET + 2 + 8 + seen + 2 * 2 + 1 + frontier(job.source_partitions) + 1;
     fixed as f64 + partials * neighbors(job) as f64
 }
 

@@ -127,7 +127,7 @@ fn a_wall_is_the_first_number_above_the_limit() {
         assert!((wall.load)(&Deployment::of(at - 1, 1e9)) <= wall.limit, "{}", wall.part);
     }
     let shards = walls::growing()[0];
-    assert_eq!(shards.met_at(|p| Deployment::of(p, 1e9)), Some(129));
+    assert_eq!(shards.met_at(|p| Deployment::of(p, 1e9)), Some(4_097));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! At which number of partitions a part meets its limit.
 
-use super::deployment::{Deployment, GBIT, GIB, SHARDS};
+use super::deployment::{Deployment, GBIT, GIB, SHARDS_MAX};
 use super::load;
 
 /// No wall is looked for beyond so many partitions.
@@ -27,7 +27,7 @@ pub struct Wall {
 pub fn growing() -> Vec<Wall> {
     let wall = |part, limit_words, limit, load| Wall { part, limit_words, limit, load };
     vec![
-        wall("shards", "128", SHARDS as f64, |job| job.partitions as f64),
+        wall("shards", "4,096", SHARDS_MAX as f64, |job| job.partitions as f64),
         wall("training sample", "400 rows of 20,000 for each partition", SAMPLE, |job| {
             SAMPLE_ROWS * job.partitions as f64
         }),

@@ -418,13 +418,17 @@ pub extern "system" fn group_shard<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,
     seed: jlong,
+    shards: jint,
     group: JByteArray<'frame>,
 ) -> jint {
     call(env, |env| {
         let group = env.convert_byte_array(&group)?;
         let group = std::str::from_utf8(&group)
             .map_err(|_| Failure::invalid("The name of a group is no UTF-8."))?;
-        Ok(jint::from(vstream_group::shard_of(group, seed as u64)?))
+        let shards = u16::try_from(shards).unwrap_or(0);
+        // Checks the number, too.
+        vstream_group::ShardRange::all(shards)?;
+        Ok(jint::from(vstream_group::shard_of(group, seed as u64, shards)?))
     })
 }
 

@@ -25,6 +25,8 @@
 //! of 8, so vectors are used in place, without a copy. Tests hold both sides to the files in
 //! `src/test/resources/golden`.
 
+use vstream_route::SHARDS_MAX;
+
 use crate::failure::Failure;
 
 mod asked;
@@ -41,9 +43,6 @@ pub(crate) const ALIGNMENT: usize = 8;
 
 /// Most neighbours that one query may ask for.
 pub(crate) const K_MAX: usize = 1000;
-
-/// Shards of a collection.
-const SHARDS: u16 = 128;
 
 /// Flag of a batch of queries, each of which has an `asked` block.
 const FLAG_ASKED: i32 = 1;
@@ -62,7 +61,7 @@ pub(crate) struct Record<'a> {
     pub(crate) id: u64,
     pub(crate) version: u64,
     pub(crate) code: u64,
-    /// Shard number, 0..128.
+    /// Shard number, below [`SHARDS_MAX`]; the partition knows its own ones.
     pub(crate) shard: u16,
     pub(crate) op: Op<'a>,
     /// What the row carries; `None` if nothing follows.
@@ -105,10 +104,10 @@ impl<'a> Records<'a> {
     fn record(&mut self) -> Result<Record<'a>, Failure> {
         let header = take(&mut self.bytes, RECORD_HEADER)?;
         let shard = u16::from_le_bytes([header[24], header[25]]);
-        if shard >= SHARDS {
+        if shard >= SHARDS_MAX {
             return Err(Failure::invalid(format!(
                 "Shard {shard} does not exist; a shard is 0 to {}.",
-                SHARDS - 1
+                SHARDS_MAX - 1
             )));
         }
         if header[27] > 1 || header[28..].iter().any(|&byte| byte != 0) {

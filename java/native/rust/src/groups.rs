@@ -55,6 +55,8 @@ struct Writing {
 struct Reads {
     dimension: usize,
     seed: u64,
+    /// Number of shards of the collection.
+    shards: u16,
     schema: Arc<Schema>,
     reader: GroupReader,
 }
@@ -84,6 +86,7 @@ impl Groups {
         let reads = Reads {
             dimension: settings.dimension,
             seed: settings.seed,
+            shards: settings.shards,
             schema: Arc::new(settings.schema.clone()),
             reader: store.reader(),
         };
@@ -95,7 +98,7 @@ impl Groups {
         let block = record.fields.filter(|block| !block.group.is_empty());
         let block = block.ok_or_else(|| Failure::invalid("A record names no group."))?;
         let (group, id, version) = (block.group, record.id, record.version);
-        self.shards.check(shard_of(group, self.reads.seed)?)?;
+        self.shards.check(shard_of(group, self.reads.seed, self.reads.shards)?)?;
         let is_former = record.code == FORMER_PLACE;
         // 0 where ids are numbers.
         let row = RowId { id, check: block.fields.check };
@@ -230,7 +233,7 @@ impl Serve for Groups {
 
     fn take(&self, source: &Path, shards: &Shards) -> Result<u64, Failure> {
         self.poison.guard(|| {
-            let range = ShardRange::new(*shards.0.start(), *shards.0.end())?;
+            let range = ShardRange::new(shards.0.clone(), self.reads.shards)?;
             Ok(self.lock()?.store.adopt(source, range)? as u64)
         })
     }

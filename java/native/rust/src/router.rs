@@ -11,9 +11,6 @@ use crate::handover::{bucket, code_of, read_cell_loads, write_ranges, BUCKETS};
 use crate::pool::Pool;
 use crate::sample;
 
-/// Most partitions of a collection: one shard for each.
-const PARALLELISM_MAX: i32 = 128;
-
 /// One immutable template, with the buffers that its calls reuse.
 pub(crate) struct Router {
     poison: Poison,
@@ -94,9 +91,10 @@ impl Router {
         out: &mut [u8],
     ) -> Result<usize, Failure> {
         self.poison.guard(|| {
-            if !(1..=PARALLELISM_MAX).contains(&parallelism) {
+            let shards = i32::from(self.template.shards());
+            if !(1..=shards).contains(&parallelism) {
                 return Err(Failure::invalid(format!(
-                    "Parallelism {parallelism} is out of range; use 1 to {PARALLELISM_MAX}."
+                    "Parallelism {parallelism} is out of range; use 1 to {shards}."
                 )));
             }
             let query = vector(bytes, self.template.dimension())?;
@@ -109,6 +107,11 @@ impl Router {
                 Ok(partitions.len())
             })
         })
+    }
+
+    /// Number of shards.
+    pub(crate) fn shards(&self) -> i32 {
+        i32::from(self.template.shards())
     }
 
     /// The shard of a code.

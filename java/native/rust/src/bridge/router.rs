@@ -133,6 +133,15 @@ pub extern "system" fn router_shard_of<'frame>(
 }
 
 #[jni_mangle("io.vstream.nativecore.Bridge")]
+pub extern "system" fn router_shards<'frame>(
+    env: EnvUnowned<'frame>,
+    _class: JClass<'frame>,
+    router: jlong,
+) -> jint {
+    call(env, |_| Ok(ROUTERS.get(router)?.shards()))
+}
+
+#[jni_mangle("io.vstream.nativecore.Bridge")]
 pub extern "system" fn router_cells<'frame>(
     env: EnvUnowned<'frame>,
     _class: JClass<'frame>,

@@ -299,8 +299,8 @@ fn bad_headers_are_refused_with_the_record_they_are_in() {
     let words = records_golden();
     refused(Records::new(bytes(&words), -1, DIMENSION).map(drop), "0 or more");
     let mut shard = words.clone();
-    shard[3] = 128;
-    refused(first(&shard, 1), "record 1 of 1: Shard 128");
+    shard[3] = 4096;
+    refused(first(&shard, 1), "record 1 of 1: Shard 4096");
     let mut op = words.clone();
     op[3] = 2 << 16;
     refused(first(&op, 1), "Op 2");

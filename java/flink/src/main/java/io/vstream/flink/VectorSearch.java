@@ -183,9 +183,25 @@ public final class VectorSearch {
             return this;
         }
 
-        /** Partitions of the collection, 1 to 128; the environment's parallelism if not set. */
+        /**
+         * Partitions of the collection, 1 to the number of its shards; the environment's
+         * parallelism if not set.
+         */
         public Builder partitions(int count) {
-            partitions = within("partitions", count, ShardKeys.SHARDS);
+            partitions = within("partitions", count, ShardKeys.MAX);
+            return this;
+        }
+
+        /**
+         * Shards of the collection, which its partitions share out among them: the largest
+         * parallelism that it can ever have. The number never changes, and a checkpoint of another
+         * one is refused. 128 if not set.
+         *
+         * @param count a power of two from 128 to 4,096
+         */
+        public Builder shards(int count) {
+            int checked = ShardKeys.of(count).shards();
+            collection = normalized(tree(collection).put("shards", checked).toString());
             return this;
         }
 
@@ -365,8 +381,7 @@ public final class VectorSearch {
         }
 
         DataflowSettings settings(int parallelism) {
-            int count = within("partitions", parallelism, ShardKeys.SHARDS);
-            return DataflowSettings.of(tree(collection).toString(), count)
+            return DataflowSettings.of(tree(collection).toString(), parallelism)
                     .k(k)
                     .timeToLiveMillis(timeToLive.toMillis())
                     .trainingSample(trainingSample)

@@ -168,6 +168,33 @@ class VectorSearchIT {
                 .hasMessageContaining("Give 699050 at most");
     }
 
+    @Test
+    void theNumberOfShardsIsChosenWhenTheCollectionIsMade() {
+        VectorSearch.Builder builder = VectorSearch.collection(2, Metric.COSINE);
+        assertThat(builder.settings(128).keys().shards()).isEqualTo(128);
+        for (int bad : new int[] {-1, 0, 64, 129, 300, 8_192}) {
+            assertThatThrownBy(() -> builder.shards(bad))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageStartingWith("collection.shards: " + bad + " is no power of two");
+        }
+        assertThatThrownBy(() -> builder.partitions(129).settings(129))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("partitions: 129 is out of range. Give 1 to 128");
+        assertThat(builder.shards(1_024).settings(129).keys().shards()).isEqualTo(1_024);
+        assertThatThrownBy(() -> builder.settings(1_025)).hasMessageContaining("Give 1 to 1024");
+        assertThatThrownBy(() -> builder.partitions(4_097)).hasMessageContaining("4097");
+        assertThatThrownBy(
+                        () ->
+                                VectorSearch.collection(
+                                        "{\"dimension\": 2, \"metric\": \"l2\", \"shards\": 300}"))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageContaining("shards: 300 is no power of two. Give 256 or 512.");
+        assertThat(maxima(VectorSearch.flinkSettings(), 2_048))
+                .containsEntry("search", 2_048)
+                .containsEntry("place", 2_048)
+                .containsEntry("train", 2_048);
+    }
+
     /** What would lose or repeat rows without a word. */
     @ParameterizedTest
     @CsvSource({
@@ -207,9 +234,14 @@ class VectorSearchIT {
     }
 
     private static Map<String, Integer> maxima(Configuration flink) {
+        return maxima(flink, 128);
+    }
+
+    private static Map<String, Integer> maxima(Configuration flink, int shards) {
         StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(flink);
         env.setParallelism(2);
         VectorSearch.collection(64, Metric.L2)
+                .shards(shards)
                 .vectors(env.fromData(VectorChange.delete(1)))
                 .queries(env.fromData(VectorQuery.of(1, new float[64])))
                 .build()

@@ -91,6 +91,8 @@ final class Bridge {
 
     static native int routerShardOf(long router, long code);
 
+    static native int routerShards(long router);
+
     static native int routerCells(long router);
 
     static native boolean routerMovable(long router);
@@ -142,7 +144,7 @@ final class Bridge {
 
     static native void adoptionClose(long adoption);
 
-    static native int groupShard(long seed, byte[] group);
+    static native int groupShard(long seed, int shards, byte[] group);
 
     static native long filtersOpen(String settingsJson);
 

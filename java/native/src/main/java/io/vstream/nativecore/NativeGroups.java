@@ -20,14 +20,15 @@ public final class NativeGroups {
     }
 
     /**
-     * The shard of a group, 0 to 127: a function of the name and the seed alone.
+     * The shard of a group: the first bits of a hash of the name and the seed.
      *
      * @param seed of the collection
-     * @throws EngineException INVALID for an empty name and for a long one
+     * @param shards of the collection, a power of two up to 4,096; the shard is less
+     * @throws EngineException INVALID for an empty name, for a long one and for another number
      */
-    public static int shard(long seed, String group) {
+    public static int shard(long seed, int shards, String group) {
         Objects.requireNonNull(group, "group");
         NativeLibrary.load();
-        return Bridge.groupShard(seed, group.getBytes(StandardCharsets.UTF_8));
+        return Bridge.groupShard(seed, shards, group.getBytes(StandardCharsets.UTF_8));
     }
 }

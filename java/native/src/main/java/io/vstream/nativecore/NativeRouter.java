@@ -92,7 +92,7 @@ public final class NativeRouter implements AutoCloseable {
      * The partitions that may hold an answer, ascending.
      *
      * @param query dimension floats
-     * @param parallelism number of partitions, 1 to 128
+     * @param parallelism number of partitions, 1 to {@link #shards}
      * @param partitions receives one i32 per partition; room for {@code parallelism} is enough
      * @return how many partitions were written
      * @throws EngineException INVALID for a bad query or a buffer that is too small
@@ -103,6 +103,11 @@ public final class NativeRouter implements AutoCloseable {
                 BufferLayout.checked(query, "query"),
                 parallelism,
                 BufferLayout.checkedOutput(partitions, "partitions"));
+    }
+
+    /** Shards of the collection. */
+    public int shards() {
+        return Bridge.routerShards(handle.number());
     }
 
     /** The shard of a code, any code. */

@@ -59,7 +59,7 @@ public final class VectorBatch {
     /**
      * Adds an upsert; the vector is copied.
      *
-     * @param shard 0 to 127
+     * @param shard of the collection, which the partition owns
      * @throws EngineException INVALID for a vector of another dimension or a full batch
      */
     public void upsert(long id, long version, long code, int shard, float[] vector) {
@@ -69,7 +69,7 @@ public final class VectorBatch {
     /**
      * Adds an upsert of a row that carries something; vector and fields are copied.
      *
-     * @param shard 0 to 127
+     * @param shard of the collection, which the partition owns
      * @throws EngineException INVALID for a vector of another dimension or a full batch
      */
     public void upsert(

@@ -54,7 +54,7 @@ class NativeGroupsTest {
         try (NativeEngine engine = create("engine", 0, LAST)) {
             write(engine, 0, LAST, 1);
             RowFields ann = RowFields.NONE.in(name(3));
-            int shard = NativeGroups.shard(SEED, name(3));
+            int shard = NativeGroups.shard(SEED, LAST + 1, name(3));
             VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 16);
             batch.delete(0, 2, 0, shard, ann);
             batch.update(1, 3, 0, shard, RowFields.of("", 0, DEAR, null).in(name(3)));
@@ -88,7 +88,7 @@ class NativeGroupsTest {
                 NativeEngine.createIn(settings, folder.resolve("ranked"), 0, LAST)) {
             String[] titles = {"a letter", "invoice, invoice", "an invoice of last year", "none"};
             VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 16);
-            int shard = NativeGroups.shard(SEED, "ann");
+            int shard = NativeGroups.shard(SEED, LAST + 1, "ann");
             for (int id = 0; id < titles.length; id++) {
                 RowFields title = RowFields.of("", 0, title(titles[id]), null).in("ann");
                 batch.upsert(id, 1, 0, shard, vector(id), title);
@@ -152,7 +152,7 @@ class NativeGroupsTest {
                 assertThat(low.take(state, 0, 50)).isPositive();
                 high.take(state, 51, LAST);
                 for (int group = 0; group < GROUPS; group++) {
-                    boolean below = NativeGroups.shard(SEED, name(group)) <= 50;
+                    boolean below = NativeGroups.shard(SEED, LAST + 1, name(group)) <= 50;
                     assertThat(search(low, name(group), 1000)).hasSize(below ? ROWS : 0);
                     assertThat(search(high, name(group), 1000)).hasSize(below ? 0 : ROWS);
                 }
@@ -165,10 +165,43 @@ class NativeGroupsTest {
     }
 
     @Test
+    void aCollectionOfMoreShardsIsDividedAndGoesOnWithNoOtherNumber() throws IOException {
+        int shards = 1_024;
+        String more = SETTINGS.replaceFirst("\\{", "{\"shards\":" + shards + ",");
+        VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 64);
+        try (NativeEngine engine =
+                NativeEngine.createIn(more, folder.resolve("all"), 0, shards - 1)) {
+            for (int group = 0; group < GROUPS; group++) {
+                int shard = NativeGroups.shard(SEED, shards, name(group));
+                assertThat(shard / 8).isEqualTo(NativeGroups.shard(SEED, LAST + 1, name(group)));
+                batch.upsert(group, 1, 0, shard, vector(1), RowFields.NONE.in(name(group)));
+                if (!batch.hasRoom() || group == GROUPS - 1) {
+                    engine.write(batch.buffer(), batch.count());
+                    batch.clear();
+                }
+            }
+            Path state = upload(engine.share(), "more");
+            try (NativeEngine part =
+                    NativeEngine.createIn(more, folder.resolve("part"), 600, shards - 1)) {
+                assertThat(part.take(state, 600, shards - 1)).isPositive();
+                for (int group = 0; group < GROUPS; group++) {
+                    boolean own = NativeGroups.shard(SEED, shards, name(group)) >= 600;
+                    assertThat(search(part, name(group), 9)).hasSize(own ? 1 : 0);
+                }
+            }
+            assertFails(
+                    Kind.INVALID,
+                    "with 1024 shards and the settings say 128",
+                    () -> NativeEngine.open(SETTINGS, state, 0, LAST));
+        }
+        assertFails(Kind.INVALID, "300 shards", () -> NativeGroups.shard(SEED, 300, "ann"));
+    }
+
+    @Test
     void whatCannotBeIsRefused() {
         try (NativeEngine engine = create("engine", 0, 3)) {
             int elsewhere = 0;
-            while (NativeGroups.shard(SEED, name(elsewhere)) <= 3) {
+            while (NativeGroups.shard(SEED, LAST + 1, name(elsewhere)) <= 3) {
                 elsewhere++;
             }
             VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 4);
@@ -194,7 +227,7 @@ class NativeGroupsTest {
         }
         assertThat(NativeGroups.mayBe("")).isFalse();
         assertThat(NativeGroups.mayBe("\u00f6".repeat(257))).isFalse();
-        assertFails(Kind.INVALID, "512", () -> NativeGroups.shard(SEED, "x".repeat(513)));
+        assertFails(Kind.INVALID, "512", () -> NativeGroups.shard(SEED, LAST + 1, "x".repeat(513)));
     }
 
     private static String name(int group) {
@@ -209,7 +242,7 @@ class NativeGroupsTest {
     private static void write(NativeEngine engine, int first, int last, long version) {
         VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 64);
         for (int group = 0; group < GROUPS; group++) {
-            int shard = NativeGroups.shard(SEED, name(group));
+            int shard = NativeGroups.shard(SEED, LAST + 1, name(group));
             RowFields fields = RowFields.NONE.in(name(group));
             for (int id = 0; id < ROWS && shard >= first && shard <= last; id++) {
                 if (!batch.hasRoom(fields)) {

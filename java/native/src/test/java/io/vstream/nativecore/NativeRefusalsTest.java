@@ -54,7 +54,7 @@ class NativeRefusalsTest {
     @ParameterizedTest
     @ValueSource(strings = {"", "ann"})
     void refusedRecordsChangeNothingAndAreNamed(String group) {
-        int shard = group.isEmpty() ? 0 : NativeGroups.shard(SHARD_SEED, group);
+        int shard = group.isEmpty() ? 0 : NativeGroups.shard(SHARD_SEED, LAST + 1, group);
         try (NativeEngine engine = create(group)) {
             VectorBatch batch = new VectorBatch(DIMENSION, 32);
             List<String> found = new ArrayList<>();

@@ -5,6 +5,7 @@ import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Element;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.place.TrainOperator;
+import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.row.Schema;
 import io.vstream.flink.search.SearchSettings;
 import io.vstream.nativecore.NativeLibrary;
@@ -19,7 +20,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  *
  * @param collection settings of the collection as JSON, for the native side
  * @param rules what the collection accepts
- * @param partitions of the collection, 1 to 128
+ * @param partitions of the collection, 1 to its number of shards
  * @param k neighbours that queries ask for unless they say otherwise
  * @param timeToLiveMillis event time that rows live for, 0 for ever
  * @param trainingSample vectors to train on
@@ -89,6 +90,11 @@ public record DataflowSettings(
     /** True if rows are in isolated groups. Cost: reads the settings. */
     public boolean grouped() {
         return schema().grouped();
+    }
+
+    /** Ties the collection's shards to Flink's key groups. Cost: reads the settings. */
+    public ShardKeys keys() {
+        return ShardKeys.ofCollection(collection);
     }
 
     /** Rows from which an isolated group is spread. Cost: reads the settings. */
@@ -213,6 +219,7 @@ public record DataflowSettings(
          */
         public DataflowSettings build() {
             checkClosed(tree(collection));
+            checkPartitions(partitions, ShardKeys.ofCollection(collection).shards());
             checkGroups(Schema.fromJson(tree(collection)));
             VectorRules rules = rules(tree(collection));
             checkSample(trainingSample, rules.dimension());
@@ -235,6 +242,19 @@ public record DataflowSettings(
                     stateFolder,
                     snapshotFolder,
                     faults);
+        }
+
+        private static void checkPartitions(int partitions, int shards) {
+            if (partitions < 1 || partitions > shards) {
+                throw new IllegalArgumentException(
+                        "partitions: "
+                                + partitions
+                                + " is out of range. Give 1 to "
+                                + shards
+                                + ", the number of the collection's shards; it is chosen, up to "
+                                + ShardKeys.MAX
+                                + ", when the collection is made.");
+            }
         }
 
         private static VectorRules rules(JsonNode collection) {

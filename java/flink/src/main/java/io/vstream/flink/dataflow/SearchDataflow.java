@@ -67,6 +67,7 @@ public final class SearchDataflow {
     private static final long QUERY_BUFFER_MILLIS = 0;
 
     private final DataflowSettings settings;
+    private final ShardKeys keys;
     private final StreamExecutionEnvironment env;
     private final String search;
 
@@ -74,6 +75,7 @@ public final class SearchDataflow {
             StreamExecutionEnvironment env, DataflowSettings settings, String search) {
         this.env = env;
         this.settings = settings;
+        this.keys = settings.keys();
         this.search = search;
     }
 
@@ -95,12 +97,13 @@ public final class SearchDataflow {
 
     /**
      * Settings that the dataflow relies on; checkpoints stay aligned, see {@link PlaceOperator}.
+     * The maximum parallelism is that of a collection with {@link ShardKeys#USUAL} shards.
      */
     public static Configuration flinkSettings() {
         Configuration flink = new Configuration();
         flink.set(PipelineOptions.GENERIC_TYPES, false);
         flink.set(PipelineOptions.OBJECT_REUSE, true);
-        flink.set(PipelineOptions.MAX_PARALLELISM, ShardKeys.SHARDS);
+        flink.set(PipelineOptions.MAX_PARALLELISM, ShardKeys.USUAL);
         flink.set(PipelineOptions.AUTO_WATERMARK_INTERVAL, java.time.Duration.ZERO);
         flink.set(CheckpointingOptions.ENABLE_UNALIGNED, false);
         // Several files in one would be counted as one.
@@ -135,6 +138,7 @@ public final class SearchDataflow {
         EnvironmentCheck.refuseSettings(env);
         SearchDataflow made = new SearchDataflow(env, settings, search);
         EnvironmentCheck.refuseTakenName(env, search, made.name("search"));
+        RestoreCheck.refuseOtherShards(env, made.name("search"), made.keys.shards());
         int steps = env.getTransformations().size();
         Outputs outputs = made.connect(inputs);
         EnvironmentCheck.refuseTakenUids(env, steps, search);
@@ -222,7 +226,7 @@ public final class SearchDataflow {
 
     /** Shards are key groups, so the maximum parallelism of what is sent by shard is fixed. */
     private <T> SingleOutputStreamOperator<T> spread(SingleOutputStreamOperator<T> step) {
-        return step.setParallelism(settings.partitions()).setMaxParallelism(ShardKeys.SHARDS);
+        return step.setParallelism(settings.partitions()).setMaxParallelism(keys.shards());
     }
 
     /**
@@ -235,7 +239,7 @@ public final class SearchDataflow {
                         == SchedulerExecutionMode.REACTIVE;
         return reactive
                 ? step.forceNonParallel()
-                : step.setParallelism(1).setMaxParallelism(ShardKeys.SHARDS);
+                : step.setParallelism(1).setMaxParallelism(keys.shards());
     }
 
     /** Rows change partition only where there is a folder that all machines see. */
@@ -270,7 +274,7 @@ public final class SearchDataflow {
                                                 settings.collection(),
                                                 settings.rules().dimension(),
                                                 settings.schema(),
-                                                PartitionCount.OF_CHANNELS,
+                                                PartitionCount.ofChannels(keys),
                                                 settings.timeToLiveMillis(),
                                                 settings.faults())))
                 .setBufferTimeout(INGEST_BUFFER_MILLIS)
@@ -289,7 +293,7 @@ public final class SearchDataflow {
                                         new RouteOperator(
                                                 settings.collection(),
                                                 settings.rules().dimension(),
-                                                PartitionCount.OF_CHANNELS,
+                                                PartitionCount.ofChannels(keys),
                                                 settings.auditShare(),
                                                 settings.rebalance().enabled())))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
@@ -310,12 +314,13 @@ public final class SearchDataflow {
     /** Groups need no template: a hash of the name is the shard, unless the group is spread. */
     private SingleOutputStreamOperator<Write> placeGroups(DataStream<VectorRecord> decoded) {
         return spread(
-                        decoded.keyBy(GroupPlaceOperator::key, Types.LONG)
+                        decoded.keyBy(GroupPlaceOperator.key(keys), Types.LONG)
                                 .transform(
                                         name("place"),
                                         Write.TYPE,
                                         new GroupPlaceOperator(
-                                                PartitionCount.OF_CHANNELS,
+                                                keys,
+                                                PartitionCount.ofChannels(keys),
                                                 settings.schema().seed(),
                                                 name("search"))))
                 .setBufferTimeout(INGEST_BUFFER_MILLIS)
@@ -331,7 +336,7 @@ public final class SearchDataflow {
                                 .transform(
                                         name("route"),
                                         QueryCopy.TYPE,
-                                        new GroupRouteOperator(settings.schema().seed())))
+                                        new GroupRouteOperator(settings.schema().seed(), keys)))
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid(name("route-groups"));
     }
@@ -351,8 +356,8 @@ public final class SearchDataflow {
                         settings.search(),
                         settings.faults());
         return spread(
-                        ShardKeys.deal(writes, write -> write.shard)
-                                .connect(ShardKeys.deal(copies, QueryCopy::shard))
+                        keys.deal(writes, write -> write.shard)
+                                .connect(keys.deal(copies, QueryCopy::shard))
                                 .transform(
                                         name("search"),
                                         PartialAnswer.TYPE,

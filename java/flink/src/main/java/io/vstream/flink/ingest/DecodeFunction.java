@@ -266,7 +266,7 @@ public final class DecodeFunction extends ProcessFunction<Incoming, VectorRecord
         reused.newer = record.newer;
         if (schema.grouped()) {
             reused.fields = record.fields.in(record.group);
-            reused.shard = NativeGroups.shard(schema.seed(), record.group);
+            reused.shard = NativeGroups.shard(schema.seed(), schema.shards(), record.group);
         }
         out.collect(reused);
         accepted.inc();

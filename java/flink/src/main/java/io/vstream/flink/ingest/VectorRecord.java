@@ -3,6 +3,7 @@ package io.vstream.flink.ingest;
 import io.vstream.flink.row.RowFieldsBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.flink.state.SmallNumber;
 import io.vstream.nativecore.RowFields;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
@@ -161,7 +162,7 @@ public final class VectorRecord {
                 target.writeLong(record.newer);
             }
             if (grouped) {
-                target.writeByte(record.shard);
+                SmallNumber.write(record.shard, target);
             }
         }
 
@@ -184,7 +185,7 @@ public final class VectorRecord {
             }
             record.drop = (head & DROPS) != 0;
             if ((head & HAS_SHARD) != 0) {
-                record.shard = source.readByte();
+                record.shard = SmallNumber.read(source);
             }
             return record;
         }

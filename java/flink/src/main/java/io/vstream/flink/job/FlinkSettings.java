@@ -6,6 +6,7 @@ import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.ExternalizedCheckpointRetention;
 import org.apache.flink.configuration.MemorySize;
+import org.apache.flink.configuration.PipelineOptions;
 import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.configuration.StateBackendOptions;
 import org.apache.flink.configuration.StateRecoveryOptions;
@@ -32,6 +33,7 @@ final class FlinkSettings {
      */
     static Configuration of(JobSettings job, String restore) {
         Configuration flink = SearchDataflow.flinkSettings();
+        flink.set(PipelineOptions.MAX_PARALLELISM, job.dataflow().keys().shards());
         if (job.checkpoint() == null) {
             flink.set(RestartStrategyOptions.RESTART_STRATEGY, "none");
         } else {

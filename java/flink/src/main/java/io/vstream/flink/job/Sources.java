@@ -5,6 +5,7 @@ import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.kafka.BrokerCheck;
 import io.vstream.flink.kafka.Topics;
 import io.vstream.flink.route.PartitionCount;
+import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.row.Schema;
 import io.vstream.flink.source.DatasetFile;
 import io.vstream.flink.source.GeneratorScript;
@@ -79,6 +80,7 @@ public final class Sources {
 
     private static SearchDataflow.Inputs topics(StreamExecutionEnvironment env, JobSettings job) {
         Schema rows = job.dataflow().schema();
+        ShardKeys keys = job.dataflow().keys();
         DataStream<Incoming> records =
                 Topics.source(env, job.vectors().kafka(), false, 1, rows, "vector-topic")
                         .setParallelism(job.dataflow().partitions());
@@ -86,7 +88,7 @@ public final class Sources {
                 records.transform(
                                 "mark-offsets",
                                 Incoming.TYPE,
-                                new SourceOffsetsOperator(PartitionCount.OF_CHANNELS))
+                                new SourceOffsetsOperator(keys, PartitionCount.ofChannels(keys)))
                         .setParallelism(records.getParallelism())
                         .uid("mark-offsets");
         if (job.queries() == null) {

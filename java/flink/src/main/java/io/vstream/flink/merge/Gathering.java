@@ -6,6 +6,7 @@ import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.state.RecordSerializer;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
@@ -15,14 +16,20 @@ import org.apache.flink.core.memory.DataOutputView;
 /** The state of one query in merge: on the heap, and in checkpoints its keyed state. */
 final class Gathering {
 
+    /** Words of the partitions that answered in every stored query: enough for the first 128. */
     private static final int WORDS = 2;
-    private static final int PARTITIONS_MAX = 128;
+
+    private static final int PARTITIONS_MAX = 4_096;
     private static final int ANSWERED = 1;
     private static final int LACKING = 2;
+    private static final int WIDE = 4;
 
     private final Ticket ticket;
     private final int expected;
-    private final long[] seen = new long[WORDS];
+
+    /** A bit for each partition that answered; longer once one above the first 128 has. */
+    private long[] seen = new long[WORDS];
+
     private final List<Neighbors> rows = new ArrayList<>(4);
     private final List<Neighbors> exact = new ArrayList<>(0);
     private Frontier frontier;
@@ -90,20 +97,29 @@ final class Gathering {
 
     /** Notes that a partition answered; false if it had already. */
     boolean see(int partition) {
+        int word = partition / Long.SIZE;
+        if (word >= seen.length) {
+            seen = Arrays.copyOf(seen, word + 1);
+        }
         long bit = 1L << partition;
-        boolean first = (seen[partition / Long.SIZE] & bit) == 0;
-        seen[partition / Long.SIZE] |= bit;
+        boolean first = (seen[word] & bit) == 0;
+        seen[word] |= bit;
         return first;
     }
 
     /** True once every partition has answered. */
     boolean complete() {
-        return Long.bitCount(seen[0]) + Long.bitCount(seen[1]) >= expected;
+        int answers = 0;
+        for (long word : seen) {
+            answers += Long.bitCount(word);
+        }
+        return answers >= expected;
     }
 
     /**
-     * Layout 3: the fields in order, lists with their length first, then a byte of flags. Rows may
-     * be followed by what they carry, which layout 2 does not know.
+     * Layout 4: the fields in order, lists with their length first, then a byte of flags, one of
+     * which says that partitions beyond the first 128 have answered: then their bits follow, with
+     * the number of words first. Layout 3 does not know that flag, nor layout 2 what rows carry.
      */
     static final class GatheringSerializer extends RecordSerializer<Gathering> {
         private static final long serialVersionUID = 1L;
@@ -122,7 +138,7 @@ final class Gathering {
         @Override
         public Gathering copy(Gathering from) {
             Gathering to = new Gathering(from.ticket, from.expected);
-            System.arraycopy(from.seen, 0, to.seen, 0, WORDS);
+            to.seen = from.seen.clone();
             to.rows.addAll(from.rows);
             to.exact.addAll(from.exact);
             to.frontier = from.frontier;
@@ -137,15 +153,24 @@ final class Gathering {
             target.writeShort(gathering.expected);
             // There is a time here, which nobody reads.
             target.writeLong(0);
-            for (long word : gathering.seen) {
-                target.writeLong(word);
+            for (int i = 0; i < WORDS; i++) {
+                target.writeLong(gathering.seen[i]);
             }
             write(gathering.rows, target);
             write(gathering.exact, target);
             target.writeBoolean(gathering.frontier != null);
             gathering.frontier().write(target);
+            boolean wide = gathering.seen.length > WORDS;
             target.writeByte(
-                    (gathering.answered ? ANSWERED : 0) | (gathering.lacking ? LACKING : 0));
+                    (gathering.answered ? ANSWERED : 0)
+                            | (gathering.lacking ? LACKING : 0)
+                            | (wide ? WIDE : 0));
+            if (wide) {
+                target.writeByte(gathering.seen.length);
+                for (int i = WORDS; i < gathering.seen.length; i++) {
+                    target.writeLong(gathering.seen[i]);
+                }
+            }
         }
 
         @Override
@@ -163,6 +188,16 @@ final class Gathering {
             byte flags = source.readByte();
             gathering.answered = (flags & ANSWERED) != 0;
             gathering.lacking = (flags & LACKING) != 0;
+            if ((flags & WIDE) != 0) {
+                int words = source.readUnsignedByte();
+                if (words <= WORDS || words > PARTITIONS_MAX / Long.SIZE) {
+                    throw new IOException("A stored query has bits in " + words + " words.");
+                }
+                gathering.seen = Arrays.copyOf(gathering.seen, words);
+                for (int i = WORDS; i < words; i++) {
+                    gathering.seen[i] = source.readLong();
+                }
+            }
             return gathering;
         }
 
@@ -193,7 +228,7 @@ final class Gathering {
     public static final class Layout extends RecordSerializer.Snapshot<Gathering> {
         /** Called by Flink. */
         public Layout() {
-            super(3, 2);
+            super(4, 2);
         }
 
         @Override

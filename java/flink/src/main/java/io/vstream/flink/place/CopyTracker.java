@@ -9,13 +9,16 @@ import io.vstream.nativecore.MovedRanges;
  */
 final class CopyTracker {
 
+    private final ShardKeys keys;
     private final int partitions;
     private final Holders holders;
 
     /**
+     * @param keys of the collection
      * @param partitions of the job
      */
-    CopyTracker(int partitions) {
+    CopyTracker(ShardKeys keys, int partitions) {
+        this.keys = keys;
         this.partitions = partitions;
         holders = new Holders(partitions);
     }
@@ -91,6 +94,6 @@ final class CopyTracker {
     }
 
     private int partition(int shard) {
-        return ShardKeys.partition(shard, partitions);
+        return keys.partition(shard, partitions);
     }
 }

@@ -19,8 +19,8 @@ import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.state.StateTtlConfig;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.api.common.typeutils.base.StringSerializer;
+import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.runtime.state.KeyGroupRange;
-import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
@@ -66,6 +66,7 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
     public static final OutputTag<SpreadGroup> SPREAD =
             new OutputTag<>("spread-groups", SpreadGroup.TYPE);
 
+    private final ShardKeys keys;
     private final PartitionCount partitionCount;
     private final long seed;
     private final String searchUid;
@@ -85,19 +86,22 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
     private transient LargeGroups.Listener largeGroups;
 
     /**
+     * @param keys of the collection
      * @param partitionCount tells the parallelism of search in this attempt
      * @param seed of the collection
      * @param searchUid uid of the partitions, which say which groups are large
      */
-    public GroupPlaceOperator(PartitionCount partitionCount, long seed, String searchUid) {
+    public GroupPlaceOperator(
+            ShardKeys keys, PartitionCount partitionCount, long seed, String searchUid) {
+        this.keys = keys;
         this.partitionCount = partitionCount;
         this.seed = seed;
         this.searchUid = searchUid;
     }
 
     /** The key of a record: one of its shard; of offsets one that leads to their subtask. */
-    public static long key(VectorRecord record) {
-        return record.offsets != null ? record.id : ShardKeys.of(record.shard);
+    public static KeySelector<VectorRecord, Long> key(ShardKeys keys) {
+        return record -> record.offsets != null ? record.id : Long.valueOf(keys.key(record.shard));
     }
 
     @Override
@@ -158,13 +162,11 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
         partitions = partitionCount.count(getContainingTask());
         TaskInfo task = getRuntimeContext().getTaskInfo();
         KeyGroupRange shards =
-                KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
-                        ShardKeys.SHARDS,
-                        task.getNumberOfParallelSubtasks(),
-                        task.getIndexOfThisSubtask());
+                keys.shardsOf(task.getIndexOfThisSubtask(), task.getNumberOfParallelSubtasks());
         spreading =
                 new GroupSpreading(
                         seed,
+                        keys,
                         shards,
                         partitions,
                         group -> output.collect(SPREAD, new StreamRecord<>(group)));
@@ -280,7 +282,7 @@ public final class GroupPlaceOperator extends AbstractStreamOperator<Write>
     private void sendOffsets(long[] known) {
         int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         for (int partition = 0; partition < partitions; partition++) {
-            write.offsets(subtask, known, ShardKeys.shardIn(partition, partitions));
+            write.offsets(subtask, known, keys.shardIn(partition, partitions));
             output.collect(record);
         }
     }

@@ -1,5 +1,6 @@
 package io.vstream.flink.place;
 
+import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.route.SpreadGroup;
 import io.vstream.nativecore.NativeGroups;
 import java.nio.charset.StandardCharsets;
@@ -38,6 +39,7 @@ final class GroupSpreading {
     private static final long IN_NO_CHECKPOINT = -1;
 
     private final long seed;
+    private final ShardKeys keys;
     private final KeyGroupRange shards;
     private final int slices;
     private final Consumer<SpreadGroup> announce;
@@ -48,13 +50,19 @@ final class GroupSpreading {
 
     /**
      * @param seed of the collection
+     * @param keys of the collection
      * @param shards whose groups pass the subtask
      * @param partitions of the job as it runs
      * @param announce sends a group to all routers
      */
     GroupSpreading(
-            long seed, KeyGroupRange shards, int partitions, Consumer<SpreadGroup> announce) {
+            long seed,
+            ShardKeys keys,
+            KeyGroupRange shards,
+            int partitions,
+            Consumer<SpreadGroup> announce) {
         this.seed = seed;
+        this.keys = keys;
         this.shards = shards;
         this.slices = SpreadGroup.slices(partitions);
         this.announce = announce;
@@ -80,11 +88,11 @@ final class GroupSpreading {
         boolean fits = group.getBytes(StandardCharsets.UTF_8).length <= SpreadGroup.NAME_BYTES_MAX;
         if (known
                 || !fits
-                || !shards.contains(NativeGroups.shard(seed, group))
+                || !shards.contains(NativeGroups.shard(seed, keys.shards(), group))
                 || spread.size() + announced.size() >= SPREAD_MAX) {
             return;
         }
-        SpreadGroup made = new SpreadGroup(group, seed, slices);
+        SpreadGroup made = new SpreadGroup(group, seed, keys, slices);
         announced.put(made, IN_NO_CHECKPOINT);
         announce.accept(made);
         LOG.info("A group is spread over {} slices after the next checkpoint", slices);

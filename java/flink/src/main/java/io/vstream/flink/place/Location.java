@@ -1,6 +1,7 @@
 package io.vstream.flink.place;
 
 import io.vstream.flink.state.RecordSerializer;
+import io.vstream.flink.state.SmallNumber;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
@@ -75,7 +76,10 @@ final class Location {
         return i == 0 ? code : moreCodes[i - 1];
     }
 
-    /** Layout 1: version, number of copies, then code and shard of each. */
+    /**
+     * Layout 2: version, number of copies, then code and shard of each. In layout 1 no shard takes
+     * two bytes.
+     */
     static final class LocationSerializer extends RecordSerializer<Location> {
         private static final long serialVersionUID = 1L;
 
@@ -105,7 +109,7 @@ final class Location {
             target.writeByte(location.count());
             for (int i = 0; i < location.count(); i++) {
                 target.writeLong(location.code(i));
-                target.writeByte(location.shard(i));
+                SmallNumber.write(location.shard(i), target);
             }
         }
 
@@ -117,12 +121,12 @@ final class Location {
                 throw new IOException("A stored record claims " + (more + 1) + " copies.");
             }
             long code = source.readLong();
-            short shard = (short) source.readUnsignedByte();
+            short shard = (short) SmallNumber.read(source);
             long[] codes = more == 0 ? NO_CODES : new long[more];
             short[] shards = more == 0 ? NO_SHARDS : new short[more];
             for (int i = 0; i < more; i++) {
                 codes[i] = source.readLong();
-                shards[i] = (short) source.readUnsignedByte();
+                shards[i] = (short) SmallNumber.read(source);
             }
             return new Location(version, code, shard, codes, shards);
         }
@@ -137,7 +141,7 @@ final class Location {
     public static final class Layout extends RecordSerializer.Snapshot<Location> {
         /** Called by Flink. */
         public Layout() {
-            super(1);
+            super(2, 1);
         }
 
         @Override

@@ -10,6 +10,7 @@ import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
 import io.vstream.flink.route.PartitionCount;
+import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.row.Schema;
 import io.vstream.flink.state.Totals;
 import io.vstream.nativecore.EngineException;
@@ -159,9 +160,10 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
     public void open() throws Exception {
         super.open();
         int partitions = partitionCount.count(getContainingTask());
+        ShardKeys keys = ShardKeys.ofCollection(collection);
         template = new TemplateSwitch(collection, dimension, state.template());
-        copies = new CopyTracker(partitions);
-        writes = new WriteSender(output, partitions, copies, sent);
+        copies = new CopyTracker(keys, partitions);
+        writes = new WriteSender(output, keys, partitions, copies, sent);
         offsets =
                 new OffsetsForwarder(
                         getProcessingTimeService(), known -> writes.offsets(subtask(), known));

@@ -6,6 +6,7 @@ import io.vstream.flink.ingest.VectorRecord;
 import io.vstream.flink.row.RowFieldsBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
+import io.vstream.flink.state.SmallNumber;
 import io.vstream.nativecore.RowFields;
 import java.io.IOException;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
@@ -45,7 +46,7 @@ public final class Write {
     /** Position of the record on the line; with a group, 1 if its row may be elsewhere, else 0. */
     public long code;
 
-    /** Shard that holds the record, 0 to 127. */
+    /** Shard that holds the record. */
     public int shard;
 
     /** True for a delete, which has no vector. */
@@ -185,7 +186,7 @@ public final class Write {
             target.writeLong(write.id);
             target.writeLong(write.version);
             target.writeLong(write.code);
-            target.writeByte(write.shard);
+            SmallNumber.write(write.shard, target);
             if (write.offsets != null) {
                 target.writeByte(OFFSETS);
                 Frontier.write(write.offsets, target);
@@ -212,7 +213,7 @@ public final class Write {
                     source.readLong(),
                     source.readLong(),
                     source.readLong(),
-                    source.readUnsignedByte());
+                    SmallNumber.read(source));
             byte head = source.readByte();
             switch (head & KINDS) {
                 case OFFSETS -> write.offsets = Frontier.readOffsets(source);

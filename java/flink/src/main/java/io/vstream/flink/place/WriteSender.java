@@ -11,6 +11,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 final class WriteSender {
 
     private final Output<StreamRecord<Write>> output;
+    private final ShardKeys keys;
     private final int partitions;
     private final CopyTracker copies;
     private final Count sent;
@@ -18,13 +19,19 @@ final class WriteSender {
     private final StreamRecord<Write> record = new StreamRecord<>(write);
 
     /**
+     * @param keys of the collection
      * @param partitions of the job
      * @param copies tells who holds a row
      * @param sent counts upserts and deletes
      */
     WriteSender(
-            Output<StreamRecord<Write>> output, int partitions, CopyTracker copies, Count sent) {
+            Output<StreamRecord<Write>> output,
+            ShardKeys keys,
+            int partitions,
+            CopyTracker copies,
+            Count sent) {
         this.output = output;
+        this.keys = keys;
         this.partitions = partitions;
         this.copies = copies;
         this.sent = sent;
@@ -70,7 +77,7 @@ final class WriteSender {
     /** Acknowledges a command to every partition. */
     void acknowledge(CommandAck ack) {
         for (int partition = 0; partition < partitions; partition++) {
-            write.acknowledge(ack, ShardKeys.shardIn(partition, partitions));
+            write.acknowledge(ack, keys.shardIn(partition, partitions));
             output.collect(record);
         }
     }
@@ -82,7 +89,7 @@ final class WriteSender {
      */
     void offsets(int subtask, long[] offsets) {
         for (int partition = 0; partition < partitions; partition++) {
-            write.offsets(subtask, offsets, ShardKeys.shardIn(partition, partitions));
+            write.offsets(subtask, offsets, keys.shardIn(partition, partitions));
             output.collect(record);
         }
     }

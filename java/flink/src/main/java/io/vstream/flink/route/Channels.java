@@ -20,10 +20,11 @@ public final class Channels {
     /**
      * Subtasks that the task's keyed output goes to.
      *
+     * @param shards of the collection
      * @throws IllegalStateException if the task has not exactly one keyed output, or if its
      *     receiver cannot have one key group per shard
      */
-    public static int keyed(StreamTask<?, ?> task) {
+    static int keyed(StreamTask<?, ?> task, int shards) {
         List<NonChainedOutput> outputs =
                 vertex(task).getVertexNonChainedOutputs(task.getUserCodeClassLoader());
         ResultPartitionWriter found = null;
@@ -41,14 +42,14 @@ public final class Channels {
         if (found == null) {
             throw new IllegalStateException(task.getName() + " has no keyed output.");
         }
-        if (found.getNumTargetKeyGroups() != ShardKeys.SHARDS) {
+        if (found.getNumTargetKeyGroups() != shards) {
             throw new IllegalStateException(
                     "The step behind "
                             + task.getName()
                             + " has "
                             + found.getNumTargetKeyGroups()
                             + " key groups and a collection has "
-                            + ShardKeys.SHARDS
+                            + shards
                             + " shards. Leave the maximum parallelism of this step as the search"
                             + " has set it.");
         }

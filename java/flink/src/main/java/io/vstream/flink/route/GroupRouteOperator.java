@@ -28,6 +28,7 @@ public final class GroupRouteOperator extends AbstractStreamOperator<QueryCopy>
     private static final long serialVersionUID = 1L;
 
     private final long seed;
+    private final ShardKeys keys;
 
     private transient StreamRecord<QueryCopy> record;
     private transient ListState<SpreadGroup> state;
@@ -35,9 +36,11 @@ public final class GroupRouteOperator extends AbstractStreamOperator<QueryCopy>
 
     /**
      * @param seed of the collection
+     * @param keys of the collection
      */
-    public GroupRouteOperator(long seed) {
+    public GroupRouteOperator(long seed, ShardKeys keys) {
         this.seed = seed;
+        this.keys = keys;
     }
 
     @Override
@@ -78,7 +81,7 @@ public final class GroupRouteOperator extends AbstractStreamOperator<QueryCopy>
         String group = in.asked().group();
         SpreadGroup slices = spread.get(group);
         if (slices == null) {
-            send(in, group, NativeGroups.shard(seed, group), 1, QueryCopy.WHOLE);
+            send(in, group, NativeGroups.shard(seed, keys.shards(), group), 1, QueryCopy.WHOLE);
             return;
         }
         int expected = 1 + slices.slices();

@@ -12,8 +12,10 @@ import org.apache.flink.streaming.runtime.tasks.StreamTask;
 public interface PartitionCount extends Serializable {
 
     /** Counts the channels of the task's keyed output. */
-    PartitionCount OF_CHANNELS = Channels::keyed;
+    static PartitionCount ofChannels(ShardKeys keys) {
+        return task -> Channels.keyed(task, keys.shards());
+    }
 
-    /** 1 to {@link ShardKeys#SHARDS}. */
+    /** 1 to the number of shards. */
     int count(StreamTask<?, ?> task);
 }

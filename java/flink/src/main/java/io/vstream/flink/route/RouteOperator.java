@@ -57,6 +57,7 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
     private final double auditShare;
     private final boolean counted;
 
+    private transient ShardKeys keys;
     private transient int partitions;
     private transient BroadcastState<Integer, byte[]> template;
     private transient NativeRouter router;
@@ -104,6 +105,7 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
     @Override
     public void open() throws Exception {
         super.open();
+        keys = ShardKeys.ofCollection(collection);
         partitions = partitionCount.count(getContainingTask());
         query = BufferLayout.allocate(BufferLayout.vectorBytes(dimension));
         visits = BufferLayout.allocate(partitions * BufferLayout.PARTITION_BYTES);
@@ -142,7 +144,7 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
         if (counted && router.placed()) {
             router.place(0, query, placement);
             bucket = MovedRanges.bucket(placement.getLong(0));
-            owner = ShardKeys.partition(placement.getInt(Long.BYTES), partitions);
+            owner = keys.partition(placement.getInt(Long.BYTES), partitions);
         }
         for (int i = 0; i < count; i++) {
             send(in, in.ticket(), chosen[i], true, count, chosen[i] == owner ? bucket : -1);
@@ -172,7 +174,7 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
         }
         CommandAck ack = event.ack(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
         for (int partition = 0; partition < partitions; partition++) {
-            int shard = ShardKeys.shardIn(partition, partitions);
+            int shard = keys.shardIn(partition, partitions);
             output.collect(record.replace(QueryCopy.of(ack, shard)));
         }
     }
@@ -240,7 +242,7 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
             boolean inFanOut,
             int expected,
             int bucket) {
-        int shard = ShardKeys.shardIn(partition, partitions);
+        int shard = keys.shardIn(partition, partitions);
         output.collect(
                 record.replace(
                         new QueryCopy(

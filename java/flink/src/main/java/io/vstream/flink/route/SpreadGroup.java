@@ -15,10 +15,10 @@ import org.apache.flink.core.memory.DataOutputView;
  * the id, and each slice is a group of its own to the partition that has it. Rows that were written
  * before stay under the name of the group.
  *
- * <p>The slices are equally far apart among the shards, so that the partitions share them at any
- * parallelism. Their names follow from the group's name, the seed and their number alone: the name,
- * the character 0, which no name of a group has, and the first number that leads to the wanted
- * shard.
+ * <p>The slices are equally far apart among 128 stretches of the shards, so that the partitions
+ * share them at any parallelism. Their names follow from the group's name, the seed and their
+ * number alone: the name, the character 0, which no name of a group has, and the first number that
+ * leads to the wanted stretch.
  */
 public final class SpreadGroup {
 
@@ -29,6 +29,10 @@ public final class SpreadGroup {
     public static final int NAME_BYTES_MAX = NativeGroups.NAME_BYTES_MAX - 8;
 
     private static final int LEAST = 8;
+
+    /** Stretches of the line of shards in which slices are placed. */
+    private static final int STRETCHES = ShardKeys.USUAL;
+
     private static final int TRIES = 1 << 20;
 
     /** Type of a stream of these. */
@@ -37,6 +41,7 @@ public final class SpreadGroup {
 
     private final String group;
     private final long seed;
+    private final ShardKeys keys;
     private final int shard;
     private final String[] names;
     private final int[] shards;
@@ -46,24 +51,30 @@ public final class SpreadGroup {
      *
      * @param group whose name has {@link #NAME_BYTES_MAX} bytes at most
      * @param seed of the collection
+     * @param keys of the collection
      * @param slices 1 to {@link #SLICES_MAX}
      */
-    public SpreadGroup(String group, long seed, int slices) {
+    public SpreadGroup(String group, long seed, ShardKeys keys, int slices) {
         this.group = group;
         this.seed = seed;
-        shard = NativeGroups.shard(seed, group);
+        this.keys = keys;
+        shard = NativeGroups.shard(seed, keys.shards(), group);
         names = new String[slices];
         shards = new int[slices];
-        int apart = ShardKeys.SHARDS / slices;
+        int shardsOfStretch = keys.shards() / STRETCHES;
+        int apart = STRETCHES / slices;
         int left = slices;
         for (int number = 0; left > 0; number++) {
             if (number == TRIES) {
                 throw new IllegalStateException("No names for the slices of a group were found.");
             }
             String name = group + '\0' + Integer.toString(number, Character.MAX_RADIX);
-            int found = NativeGroups.shard(seed, name);
+            int found = NativeGroups.shard(seed, keys.shards(), name);
             // The first slice is half a step away from the group, where rows are already.
-            int steps = Math.floorMod(found - shard - apart / 2, ShardKeys.SHARDS);
+            int steps =
+                    Math.floorMod(
+                            found / shardsOfStretch - shard / shardsOfStretch - apart / 2,
+                            STRETCHES);
             int slice = steps / apart;
             if (steps % apart == 0 && slice < slices && names[slice] == null) {
                 names[slice] = name;
@@ -114,6 +125,7 @@ public final class SpreadGroup {
         return other instanceof SpreadGroup that
                 && group.equals(that.group)
                 && seed == that.seed
+                && keys.equals(that.keys)
                 && Arrays.equals(names, that.names);
     }
 
@@ -127,9 +139,14 @@ public final class SpreadGroup {
         return group + " in " + names.length + " slices";
     }
 
-    /** Layout 1: the name, the seed, the number of slices. */
+    /**
+     * Layout 2: the name, the seed, the number of slices; with another number of shards than {@link
+     * ShardKeys#USUAL}, which layout 1 does not know, that number plus 128, and then the number of
+     * shards.
+     */
     public static final class SpreadGroupSerializer extends RecordSerializer<SpreadGroup> {
         private static final long serialVersionUID = 1L;
+        private static final int HAS_SHARDS = 128;
 
         @Override
         public boolean isImmutableType() {
@@ -143,7 +160,7 @@ public final class SpreadGroup {
 
         @Override
         public SpreadGroup createInstance() {
-            return new SpreadGroup("none", 0, 1);
+            return new SpreadGroup("none", 0, ShardKeys.of(ShardKeys.USUAL), 1);
         }
 
         @Override
@@ -155,18 +172,24 @@ public final class SpreadGroup {
         public void serialize(SpreadGroup spread, DataOutputView target) throws IOException {
             target.writeUTF(spread.group);
             target.writeLong(spread.seed);
-            target.writeByte(spread.slices());
+            boolean usual = spread.keys.shards() == ShardKeys.USUAL;
+            target.writeByte(spread.slices() | (usual ? 0 : HAS_SHARDS));
+            if (!usual) {
+                target.writeShort(spread.keys.shards());
+            }
         }
 
         @Override
         public SpreadGroup deserialize(DataInputView source) throws IOException {
             String group = source.readUTF();
             long seed = source.readLong();
-            int slices = source.readUnsignedByte();
+            int head = source.readUnsignedByte();
+            int slices = head & HAS_SHARDS - 1;
+            int shards = (head & HAS_SHARDS) == 0 ? ShardKeys.USUAL : source.readUnsignedShort();
             if (!NativeGroups.mayBe(group) || slices < 1 || slices > SLICES_MAX) {
                 throw new IOException("A group that was spread claims " + slices + " slices.");
             }
-            return new SpreadGroup(group, seed, slices);
+            return new SpreadGroup(group, seed, ShardKeys.of(shards), slices);
         }
 
         @Override
@@ -179,7 +202,7 @@ public final class SpreadGroup {
     public static final class Layout extends RecordSerializer.Snapshot<SpreadGroup> {
         /** Called by Flink. */
         public Layout() {
-            super(1);
+            super(2, 1);
         }
 
         @Override

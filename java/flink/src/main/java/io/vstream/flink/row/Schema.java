@@ -18,6 +18,9 @@ public final class Schema implements Serializable {
 
     private static final long serialVersionUID = 1L;
 
+    /** Shards of a collection that does not say. */
+    private static final int SHARDS = 128;
+
     /** Number ids and nothing beside the vectors. */
     public static final Schema PLAIN = new Schema(false, List.of(), 0, 0);
 
@@ -29,6 +32,7 @@ public final class Schema implements Serializable {
     private final int payloadMax;
     private final long seed;
     private final boolean grouped;
+    private final int shards;
 
     /**
      * One attribute.
@@ -59,7 +63,7 @@ public final class Schema implements Serializable {
      * @param seed of the collection, from which the key of the hash of ids is made
      */
     public Schema(boolean textIds, List<Attribute> attributes, int payloadMax, long seed) {
-        this(textIds, attributes, payloadMax, seed, false);
+        this(textIds, attributes, payloadMax, seed, false, SHARDS);
     }
 
     private Schema(
@@ -67,8 +71,10 @@ public final class Schema implements Serializable {
             List<Attribute> attributes,
             int payloadMax,
             long seed,
-            boolean grouped) {
+            boolean grouped,
+            int shards) {
         this.grouped = grouped;
+        this.shards = shards;
         this.textIds = textIds;
         this.attributes = new ArrayList<>(attributes);
         this.payloadMax = payloadMax;
@@ -92,7 +98,8 @@ public final class Schema implements Serializable {
                 attributes,
                 collection.path("payload-limit").asInt(carries ? PAYLOAD_MAX : 0),
                 collection.path("seed").asLong(42),
-                grouped);
+                grouped,
+                collection.path("shards").asInt(SHARDS));
     }
 
     /** True if ids are texts. */
@@ -108,6 +115,11 @@ public final class Schema implements Serializable {
     /** True if rows are in isolated groups: each row and each query names one. */
     public boolean grouped() {
         return grouped;
+    }
+
+    /** Shards of the collection, among which groups are spread. */
+    public int shards() {
+        return shards;
     }
 
     /** Seed of the collection. */

@@ -79,6 +79,7 @@ final class HandoverParticipant implements AutoCloseable {
     private final PartitionSettings settings;
     private final HandoverFolder shared;
     private final Path folder;
+    private final ShardKeys keys;
     private final int partition;
     private final int partitions;
     private final boolean firstAttempt;
@@ -120,6 +121,7 @@ final class HandoverParticipant implements AutoCloseable {
         this.settings = settings;
         this.shared = shared;
         this.folder = folder;
+        this.keys = ShardKeys.ofCollection(settings.collection());
         this.partition = part.partition;
         this.partitions = part.partitions;
         this.firstAttempt = part.attempt == 0;
@@ -205,8 +207,8 @@ final class HandoverParticipant implements AutoCloseable {
     /** Partitions that rows go to, or that they come from, ascending. */
     private TreeSet<Integer> others(CommandAck ack, boolean leaving) {
         MovedRanges moves = ack.moves();
-        IntUnaryOperator from = i -> ShardKeys.partition(moves.from(i), partitions);
-        IntUnaryOperator to = i -> ShardKeys.partition(moves.to(i), partitions);
+        IntUnaryOperator from = i -> keys.partition(moves.from(i), partitions);
+        IntUnaryOperator to = i -> keys.partition(moves.to(i), partitions);
         TreeSet<Integer> others = new TreeSet<>();
         for (int i = 0; i < moves.count(); i++) {
             if ((leaving ? from : to).applyAsInt(i) == partition) {
@@ -244,8 +246,8 @@ final class HandoverParticipant implements AutoCloseable {
     private MovedRanges between(MovedRanges moves, int source, int target) {
         return moves.select(
                 i ->
-                        ShardKeys.partition(moves.from(i), partitions) == source
-                                && ShardKeys.partition(moves.to(i), partitions) == target);
+                        keys.partition(moves.from(i), partitions) == source
+                                && keys.partition(moves.to(i), partitions) == target);
     }
 
     /** Brings the files of the rows that come, verified. */
@@ -335,7 +337,7 @@ final class HandoverParticipant implements AutoCloseable {
     }
 
     private boolean leaves(CommandAck ack, int range) {
-        return ShardKeys.partition(ack.moves().from(range), partitions) == partition;
+        return keys.partition(ack.moves().from(range), partitions) == partition;
     }
 
     private Path local(CommandAck ack, int source) {

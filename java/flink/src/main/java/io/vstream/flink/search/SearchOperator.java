@@ -28,7 +28,6 @@ import org.apache.flink.api.common.typeutils.base.array.LongPrimitiveArraySerial
 import org.apache.flink.runtime.checkpoint.CheckpointOptions;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.KeyGroupRange;
-import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.runtime.state.KeyedStateBackend;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
@@ -141,8 +140,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         refused.restore(context.getOperatorStateStore());
         partition = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         KeyGroupRange shards =
-                KeyGroupRangeAssignment.computeKeyGroupRangeForOperatorIndex(
-                        ShardKeys.SHARDS, partitions, partition);
+                ShardKeys.ofCollection(settings.collection()).shardsOf(partition, partitions);
         state = new PartitionState(settings, shards, partition, parentFolder());
         state.restore(
                 getContainingTask()

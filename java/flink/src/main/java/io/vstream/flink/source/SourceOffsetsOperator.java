@@ -37,6 +37,7 @@ public final class SourceOffsetsOperator extends AbstractStreamOperator<Incoming
 
     private static final long serialVersionUID = 1L;
 
+    private final ShardKeys keys;
     private final PartitionCount placeCount;
 
     private transient int places;
@@ -48,7 +49,8 @@ public final class SourceOffsetsOperator extends AbstractStreamOperator<Incoming
     /**
      * @param placeCount tells the parallelism of place in this attempt
      */
-    public SourceOffsetsOperator(PartitionCount placeCount) {
+    public SourceOffsetsOperator(ShardKeys keys, PartitionCount placeCount) {
+        this.keys = keys;
         this.placeCount = placeCount;
     }
 
@@ -119,7 +121,7 @@ public final class SourceOffsetsOperator extends AbstractStreamOperator<Incoming
         for (int place = 0; place < places; place++) {
             Incoming message = new Incoming();
             message.kind = Incoming.Kind.OFFSETS;
-            message.id = ShardKeys.idIn(place, places);
+            message.id = keys.idIn(place, places);
             message.offsets = known;
             output.collect(record.replace(message));
         }

@@ -70,7 +70,7 @@ public final class CoordinatedEnvironment extends MockEnvironment {
                 new IOManagerAsync(),
                 new TestTaskStateManager(),
                 new TestGlobalAggregateManager(),
-                ShardKeys.SHARDS,
+                ShardKeys.USUAL,
                 subtasks,
                 subtask,
                 SimpleUserCodeClassLoader.create(CoordinatedEnvironment.class.getClassLoader()),

@@ -22,6 +22,8 @@ import org.junit.jupiter.api.Test;
  */
 class DriftTest {
 
+    private static final ShardKeys KEYS = ShardKeys.of(ShardKeys.USUAL);
+
     private static final int DIMENSION = 8;
     private static final int PARTITIONS = 4;
     private static final int CLUSTERS = 64;
@@ -194,7 +196,7 @@ class DriftTest {
     private void own(NativeRouter template) {
         for (int bucket = 0; bucket < owner.length; bucket++) {
             long code = (long) bucket << Long.SIZE - Integer.numberOfTrailingZeros(owner.length);
-            int now = ShardKeys.partition(template.shardOf(code), PARTITIONS);
+            int now = KEYS.partition(template.shardOf(code), PARTITIONS);
             moved += now == owner[bucket] ? 0 : rows[bucket];
             owner[bucket] = now;
         }

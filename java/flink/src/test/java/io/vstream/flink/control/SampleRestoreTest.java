@@ -90,7 +90,7 @@ class SampleRestoreTest {
             if (state != null) {
                 made.initializeState(
                         AbstractStreamOperatorTestHarness.repartitionOperatorState(
-                                state, ShardKeys.SHARDS, before, parallelism, subtask));
+                                state, ShardKeys.USUAL, before, parallelism, subtask));
             }
             made.open();
             subtasks.add(made);

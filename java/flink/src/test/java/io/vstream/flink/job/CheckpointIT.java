@@ -74,6 +74,21 @@ class CheckpointIT {
                 .isEmpty();
     }
 
+    @Test
+    void aCollectionOfMoreShardsGoesOnAtAnotherParallelismAndWithNoOtherNumber() throws Exception {
+        WriteScript script =
+                new WriteScript(SEED + 2, 600, WRITES, 40, 50_000, 1_000, 3_000, WRITES);
+        String at = new Scenario(script, folder).withShards(1_024).stopAt(1, 2);
+        assertThatThrownBy(() -> new Scenario(script, folder).from(at).differences(2))
+                .isInstanceOf(IllegalArgumentException.class)
+                .hasMessageStartingWith("collection.shards: the checkpoint ")
+                .hasMessageContaining(
+                        "is of a collection with 1024 shards, and the settings say 128");
+        assertThat(new Scenario(script, folder).withShards(1_024).from(at).differences(3))
+                .as("seed %d", script.seed())
+                .isEmpty();
+    }
+
     @ParameterizedTest
     @ValueSource(longs = {0, 2 << 20})
     void whatCheckpointsUploadFollowsTheChange(long memory) throws Exception {

@@ -27,9 +27,10 @@ import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
 import org.apache.flink.runtime.minicluster.RpcServiceSharing;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * A job over isolated groups: written, changed and asked while a task manager goes, which restores
@@ -46,10 +47,11 @@ class GroupsIT {
     private final String name = UUID.randomUUID().toString();
     private final Mailboxes rows = new Mailboxes(SEED, new RecordLog(name), new Answers(name));
 
-    @Test
-    void groupsSurviveFailuresAtAnyParallelism() throws Exception {
+    @ParameterizedTest
+    @ValueSource(ints = {128, 1_024})
+    void groupsSurviveFailuresAtAnyParallelism(int shards) throws Exception {
         try (MiniCluster cluster = cluster(2)) {
-            JobID job = cluster.submitJob(jobGraph()).get().getJobID();
+            JobID job = cluster.submitJob(jobGraph(shards)).get().getJobID();
             rows.insert();
             rows.awaitSpread();
             // From then on its rows go to slices, and those that are there change their place.
@@ -113,7 +115,7 @@ class GroupsIT {
         return answer;
     }
 
-    private JobGraph jobGraph() {
+    private JobGraph jobGraph(int shards) {
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(flink());
         DataStream<Incoming> records =
@@ -127,7 +129,7 @@ class GroupsIT {
         String test = name;
         SearchDataflow.add(
                         env,
-                        Mailboxes.settings(BUILT_FOR).dataflow(),
+                        Mailboxes.settings(BUILT_FOR, shards).dataflow(),
                         new SearchDataflow.Inputs(records, null))
                 .answers()
                 .map(answer -> failing(test, answer))

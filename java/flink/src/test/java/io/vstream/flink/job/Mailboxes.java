@@ -44,7 +44,7 @@ final class Mailboxes {
     private final long seed;
     private final RecordLog log;
     private final Answers answers;
-    private final FieldsBuilder fields = new FieldsBuilder(settings(1).dataflow().schema());
+    private final FieldsBuilder fields = new FieldsBuilder(settings(1, 128).dataflow().schema());
     private final Map<String, TreeMap<Long, Row>> live = new HashMap<>();
     private final int[] sizes = new int[GROUPS];
 
@@ -81,18 +81,19 @@ final class Mailboxes {
     }
 
     /** Settings of a job for these rows. */
-    static JobSettings settings(int parallelism) {
+    static JobSettings settings(int parallelism, int shards) {
         return JobSettings.fromJson(
                 """
                 {"parallelism": %d,
                  "collection": {"dimension": %d, "metric": "cosine", "element": "f32", "seed": 7,
+                                "shards": %d,
                                 "attributes": {"price": "i64", "colour": "keyword"},
                                 "groups": {"mode": "isolated", "spread-rows": %d},
                                 "memory": 2097152},
                  "vectors": {"kind": "file", "path": "log"},
                  "queries": {"kind": "file", "path": "log", "k": 10}}
                 """
-                        .formatted(parallelism, DIMENSION, SPREAD_ROWS));
+                        .formatted(parallelism, DIMENSION, shards, SPREAD_ROWS));
     }
 
     /** Writes every row once. */

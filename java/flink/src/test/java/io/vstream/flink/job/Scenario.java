@@ -20,6 +20,7 @@ import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.ExternalizedCheckpointRetention;
+import org.apache.flink.configuration.PipelineOptions;
 import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.core.execution.RecoveryClaimMode;
@@ -72,6 +73,7 @@ final class Scenario {
     private RecoveryClaimMode claim = RecoveryClaimMode.NO_CLAIM;
     private ProductScript products;
     private AskedScript asked;
+    private int shards = 128;
     private String rowKeys = "\"id\": \"u64\"";
 
     Scenario(WriteScript script, Path checkpoints) {
@@ -120,6 +122,12 @@ final class Scenario {
     /** Has a collection with these keys about its rows, whatever the products carry. */
     Scenario withRows(String keys) {
         rowKeys = keys;
+        return this;
+    }
+
+    /** Has a collection with so many shards. */
+    Scenario withShards(int count) {
+        shards = count;
         return this;
     }
 
@@ -333,6 +341,7 @@ final class Scenario {
 
     private Configuration flink() {
         Configuration flink = SearchDataflow.flinkSettings();
+        flink.set(PipelineOptions.MAX_PARALLELISM, shards);
         FlinkSettings.incrementalState(flink);
         flink.set(CheckpointingOptions.CHECKPOINTING_INTERVAL, CHECKPOINT_EVERY);
         flink.set(CheckpointingOptions.CHECKPOINTS_DIRECTORY, checkpoints);
@@ -354,7 +363,7 @@ final class Scenario {
                 """
                 {"parallelism": %d,
                  "collection": {"dimension": %d, "metric": "l2", "element": "f32",
-                                "index": "cluster", "seed": 7, %s,
+                                "index": "cluster", "seed": 7, "shards": %d, %s,
                                 "recall-target": %s, "encoder": %s, "memory": %s%s},
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
@@ -365,6 +374,7 @@ final class Scenario {
                         .formatted(
                                 parallelism,
                                 script.dimension(),
+                                shards,
                                 rowKeys,
                                 Oracle.TARGET,
                                 encoder,

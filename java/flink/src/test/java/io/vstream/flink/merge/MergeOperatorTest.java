@@ -246,6 +246,26 @@ class MergeOperatorTest {
     }
 
     @Test
+    void hundredsOfPartitionsAnswerBeforeAndAfterARestore() throws Exception {
+        int partitions = 300;
+        for (int partition = 0; partition < 200; partition++) {
+            part(1, partition, partitions, row(1_000 + partition, 1, partition));
+        }
+        OperatorSubtaskState state = harness.snapshot(1, 1);
+        harness.close();
+        open(state);
+        // One that answered before, and whose bit is beyond the first 128.
+        part(1, 199, partitions, row(9, 1, 0));
+        for (int partition = partitions - 1; partition >= 200; partition--) {
+            assertThat(answers()).isEmpty();
+            part(1, partition, partitions, row(2_000 + partition, 1, 0.5f));
+        }
+        assertThat(only().ids()).containsExactly(1_000, 2_200, 2_201);
+        assertThat(only().fanOut()).isEqualTo(partitions);
+        assertThat(only().partial()).isFalse();
+    }
+
+    @Test
     void anAnswerHasBehindItWhatAllItsPartitionsHad() throws Exception {
         part(1, 0, 2, row(10, 1, 0.3f));
         OperatorSubtaskState state = harness.snapshot(1, 1);

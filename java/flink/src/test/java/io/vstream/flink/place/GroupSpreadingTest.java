@@ -5,22 +5,27 @@ import static org.assertj.core.api.Assertions.assertThat;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.route.SpreadGroup;
 import io.vstream.nativecore.NativeGroups;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.junit.jupiter.api.Test;
 
 class GroupSpreadingTest {
 
+    private static final ShardKeys KEYS = ShardKeys.of(ShardKeys.USUAL);
+
     private static final long SEED = 7;
-    private static final KeyGroupRange ALL = new KeyGroupRange(0, ShardKeys.SHARDS - 1);
+    private static final KeyGroupRange ALL = new KeyGroupRange(0, ShardKeys.USUAL - 1);
 
     private final List<SpreadGroup> announced = new ArrayList<>();
 
     private GroupSpreading spreading(KeyGroupRange shards) {
-        return new GroupSpreading(SEED, shards, 3, announced::add);
+        return new GroupSpreading(SEED, KEYS, shards, 3, announced::add);
     }
 
     @Test
@@ -77,12 +82,13 @@ class GroupSpreadingTest {
     @Test
     void slicesLieInShardsFarApartUnderNamesThatNoGroupHas() {
         for (int slices : new int[] {1, 8, 13, 64}) {
-            SpreadGroup group = new SpreadGroup("café", SEED, slices);
+            SpreadGroup group = new SpreadGroup("café", SEED, KEYS, slices);
             Set<Integer> shards = new HashSet<>();
             Set<String> names = new HashSet<>();
             for (int slice = 0; slice < slices; slice++) {
                 String name = group.name(slice);
-                assertThat(NativeGroups.shard(SEED, name)).isEqualTo(group.shard(slice));
+                assertThat(NativeGroups.shard(SEED, KEYS.shards(), name))
+                        .isEqualTo(group.shard(slice));
                 assertThat(NativeGroups.mayBe(name)).isFalse();
                 assertThat(name).startsWith("café\0");
                 shards.add(group.shard(slice));
@@ -90,13 +96,41 @@ class GroupSpreadingTest {
             }
             assertThat(shards).hasSize(slices);
             assertThat(names).hasSize(slices);
-            assertThat(group).isEqualTo(new SpreadGroup("café", SEED, slices));
+            assertThat(group).isEqualTo(new SpreadGroup("café", SEED, KEYS, slices));
+        }
+    }
+
+    @Test
+    void slicesOfACollectionWithMoreShardsLieInPartitionsOfTheirOwn() throws IOException {
+        for (int count : new int[] {1_024, 4_096}) {
+            ShardKeys keys = ShardKeys.of(count);
+            SpreadGroup group = new SpreadGroup("ann", SEED, keys, 64);
+            for (int partitions : new int[] {64, 128, 300}) {
+                Set<Integer> taken = new HashSet<>();
+                for (int slice = 0; slice < 64; slice++) {
+                    int shard = group.shard(slice);
+                    assertThat(NativeGroups.shard(SEED, count, group.name(slice))).isEqualTo(shard);
+                    taken.add(keys.partition(shard, partitions));
+                }
+                assertThat(taken).hasSize(64);
+            }
+            SpreadGroup.SpreadGroupSerializer serializer = new SpreadGroup.SpreadGroupSerializer();
+            DataOutputSerializer out = new DataOutputSerializer(32);
+            serializer.serialize(group, out);
+            DataInputDeserializer in = new DataInputDeserializer(out.getCopyOfBuffer());
+            SpreadGroup read = serializer.deserialize(in);
+            assertThat(read).isEqualTo(group);
+            assertThat(read.shard()).isEqualTo(group.shard());
+            assertThat(in.available()).isZero();
+            // The number of shards decides where the slices are, not what they are called.
+            assertThat(read.name(5)).isEqualTo(new SpreadGroup("ann", SEED, KEYS, 64).name(5));
+            assertThat(read).isNotEqualTo(new SpreadGroup("ann", SEED, KEYS, 64));
         }
     }
 
     @Test
     void idsSpreadEvenly() {
-        SpreadGroup group = new SpreadGroup("ann", SEED, 8);
+        SpreadGroup group = new SpreadGroup("ann", SEED, KEYS, 8);
         for (long step : new long[] {1, 1_000, 1L << 32, 1L << 48, -3}) {
             int[] rows = new int[8];
             for (long id = 0; id < 16_000; id++) {

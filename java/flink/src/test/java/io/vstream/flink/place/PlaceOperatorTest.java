@@ -20,6 +20,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.runtime.state.KeyGroupRangeAssignment;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
@@ -29,6 +30,8 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /** Place against a model: what each partition holds after its writes. */
 class PlaceOperatorTest {
+
+    private static final ShardKeys KEYS = ShardKeys.of(ShardKeys.USUAL);
 
     private static final int DIMENSION = PlaceTask.DIMENSION;
     private static final String COLLECTION = PlaceTask.COLLECTION;
@@ -104,6 +107,59 @@ class PlaceOperatorTest {
     }
 
     @ParameterizedTest
+    @ValueSource(ints = {1_024, 4_096})
+    void writesReachPartitionsBeyond128(int shards) throws Exception {
+        String collection =
+                """
+                {"dimension": %d, "metric": "l2", "shards": %d, "encoder": {"kind": "id"}}
+                """
+                        .formatted(PlaceTask.DIMENSION, shards);
+        ShardKeys keys = ShardKeys.ofCollection(collection);
+        int partitions = 300;
+        int subtask = 217;
+        Set<Integer> reached = new HashSet<>();
+        OperatorSubtaskState state;
+        List<Long> ids = new ArrayList<>();
+        for (long id = 0; ids.size() < 100; id++) {
+            if (KeyGroupRangeAssignment.assignKeyToParallelOperator(id, keys.shards(), partitions)
+                    == subtask) {
+                ids.add(id);
+            }
+        }
+        List<Write> before;
+        try (PlaceTask task = new PlaceTask(collection, 0, partitions, subtask, List.of())) {
+            for (long id : ids) {
+                task.upsert(id, vector());
+            }
+            before = task.writes();
+            before.forEach(write -> reached.add(keys.partition(write.shard, partitions)));
+            assertThat(before).hasSize(100).allMatch(write -> write.shard < keys.shards());
+            assertThat(reached).anyMatch(partition -> partition > 255).hasSizeGreaterThan(60);
+            task.harness.processElement1(
+                    new StreamRecord<>(offsets(keys.idIn(subtask, partitions))));
+            task.harness.setProcessingTime(Frontier.OFFSETS_EVERY_MILLIS);
+            List<Write> marks = task.writes().subList(100, task.writes().size());
+            assertThat(marks.stream().map(mark -> keys.partition(mark.shard, partitions)))
+                    .containsExactlyElementsOf(IntStream.range(0, partitions).boxed().toList());
+            state = task.harness.snapshot(1, 1);
+        }
+        try (PlaceTask task = new PlaceTask(collection, 0, partitions, subtask, List.of(state))) {
+            for (int i = 0; i < ids.size(); i++) {
+                task.delete(ids.get(i));
+                Write delete = last(task);
+                assertThat(delete.delete).isTrue();
+                assertThat(delete.shard).isEqualTo(before.get(i).shard);
+            }
+        }
+    }
+
+    private static VectorRecord offsets(long leadingId) {
+        VectorRecord record = new VectorRecord();
+        record.offsets(leadingId, new long[] {7});
+        return record;
+    }
+
+    @ParameterizedTest
     @ValueSource(strings = {COLLECTION, HASHED})
     void aRangeInTwoHandsGetsItsDeletesInBoth(String collection) throws Exception {
         byte[] first = trained(collection);
@@ -124,7 +180,7 @@ class PlaceOperatorTest {
                 task.upsert(id, vector);
                 upsert = last(task);
             } while (moves.rangeOf(upsert.code) < 0);
-            int from = ShardKeys.partition(upsert.shard, 2);
+            int from = KEYS.partition(upsert.shard, 2);
             for (Step step : List.of(Step.ANNOUNCE, Step.SWITCH)) {
                 task.harness.processElement2(
                         new StreamRecord<>(
@@ -139,22 +195,22 @@ class PlaceOperatorTest {
             List<Write> all = task.writes();
             Write update = all.get(all.size() - 2);
             Write erase = all.get(all.size() - 1);
-            assertThat(ShardKeys.partition(update.shard, 2)).isNotEqualTo(from);
+            assertThat(KEYS.partition(update.shard, 2)).isNotEqualTo(from);
             assertThat(update.delete).isFalse();
             assertThat(erase.delete).isTrue();
-            assertThat(ShardKeys.partition(erase.shard, 2)).isEqualTo(from);
+            assertThat(KEYS.partition(erase.shard, 2)).isEqualTo(from);
             assertThat(erase.version).isEqualTo(update.version);
             int before = all.size();
             task.delete(id);
             List<Write> deletes = task.writes().subList(before, task.writes().size());
-            assertThat(deletes.stream().map(write -> ShardKeys.partition(write.shard, 2)))
+            assertThat(deletes.stream().map(write -> KEYS.partition(write.shard, 2)))
                     .containsExactlyInAnyOrder(0, 1);
             task.upsert(id, vector);
             command(List.of(task), 2, Step.DONE, second);
             int done = task.writes().size();
             task.delete(id);
             assertThat(task.writes().size()).isEqualTo(done + 1);
-            assertThat(ShardKeys.partition(last(task).shard, 2)).isNotEqualTo(from);
+            assertThat(KEYS.partition(last(task).shard, 2)).isNotEqualTo(from);
         }
     }
 
@@ -178,7 +234,7 @@ class PlaceOperatorTest {
         for (int left = number; ; id++) {
             int owner =
                     KeyGroupRangeAssignment.assignKeyToParallelOperator(
-                            id, ShardKeys.SHARDS, parallelism);
+                            id, ShardKeys.USUAL, parallelism);
             if (owner == subtask && left-- == 0) {
                 return id;
             }
@@ -209,7 +265,7 @@ class PlaceOperatorTest {
                 Write write = task.writes().get(partition);
                 assertThat(write.id).isEqualTo(1);
                 assertThat(write.offsets).containsExactly(7, 3);
-                assertThat(ShardKeys.partition(write.shard, 2)).isEqualTo(partition);
+                assertThat(KEYS.partition(write.shard, 2)).isEqualTo(partition);
             }
         }
     }
@@ -293,10 +349,7 @@ class PlaceOperatorTest {
             partitions.put(partition, new HashMap<>());
         }
         rows.forEach(
-                row ->
-                        partitions
-                                .get(ShardKeys.partition(row.shard, parallelism))
-                                .put(row.id, row));
+                row -> partitions.get(KEYS.partition(row.shard, parallelism)).put(row.id, row));
         for (PlaceTask task : tasks) {
             for (Write write : task.writes()) {
                 if (write.ack == null) {
@@ -313,7 +366,7 @@ class PlaceOperatorTest {
                 .as("version of %d", write.id)
                 .isGreaterThanOrEqualTo(write.delete ? last : last + 1);
         lastVersion.put(write.id, write.version);
-        Map<Long, Write> partition = partitions.get(ShardKeys.partition(write.shard, parallelism));
+        Map<Long, Write> partition = partitions.get(KEYS.partition(write.shard, parallelism));
         Write old = partition.get(write.id);
         assertThat(old == null || old.version < write.version).isTrue();
         if (write.delete) {
@@ -334,7 +387,7 @@ class PlaceOperatorTest {
                                 (id, row) -> {
                                     assertThat(seen.add(id)).as("id %d twice", id).isTrue();
                                     assertThat(row.vector).isEqualTo(live.get(id));
-                                    assertThat(ShardKeys.partition(row.shard, parallelism))
+                                    assertThat(KEYS.partition(row.shard, parallelism))
                                             .isEqualTo(partition);
                                 }));
         assertThat(seen).isEqualTo(live.keySet());
@@ -379,6 +432,6 @@ class PlaceOperatorTest {
     private static PlaceTask owner(List<PlaceTask> tasks, long id) {
         return tasks.get(
                 KeyGroupRangeAssignment.assignKeyToParallelOperator(
-                        id, ShardKeys.SHARDS, tasks.size()));
+                        id, ShardKeys.USUAL, tasks.size()));
     }
 }

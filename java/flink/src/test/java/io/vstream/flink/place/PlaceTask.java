@@ -17,6 +17,8 @@ import org.apache.flink.streaming.util.KeyedTwoInputStreamOperatorTestHarness;
 /** One subtask of place. */
 final class PlaceTask implements AutoCloseable {
 
+    private static final ShardKeys KEYS = ShardKeys.of(ShardKeys.USUAL);
+
     static final int DIMENSION = 4;
     static final String COLLECTION =
             """
@@ -41,6 +43,7 @@ final class PlaceTask implements AutoCloseable {
             int subtask,
             List<OperatorSubtaskState> restored)
             throws Exception {
+        int shards = ShardKeys.ofCollection(collection).shards();
         harness =
                 new KeyedTwoInputStreamOperatorTestHarness<>(
                         new PlaceOperator(
@@ -53,7 +56,7 @@ final class PlaceTask implements AutoCloseable {
                         record -> record.id,
                         null,
                         Types.LONG,
-                        ShardKeys.SHARDS,
+                        shards,
                         parallelism,
                         subtask);
         harness.setup(Write.TYPE.createSerializer(null));
@@ -63,7 +66,7 @@ final class PlaceTask implements AutoCloseable {
                             restored.toArray(new OperatorSubtaskState[0]));
             harness.initializeState(
                     AbstractStreamOperatorTestHarness.repartitionOperatorState(
-                            all, ShardKeys.SHARDS, restored.size(), parallelism, subtask));
+                            all, shards, restored.size(), parallelism, subtask));
         }
         harness.open();
     }
@@ -96,7 +99,7 @@ final class PlaceTask implements AutoCloseable {
 
     void offsets(long... offsets) throws Exception {
         VectorRecord record = new VectorRecord();
-        record.offsets(ShardKeys.idIn(1, 2), offsets);
+        record.offsets(KEYS.idIn(1, 2), offsets);
         harness.processElement1(new StreamRecord<>(record));
     }
 

@@ -12,9 +12,12 @@ import io.vstream.nativecore.NativeRouter;
 import io.vstream.nativecore.RowFields;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeSet;
+import java.util.stream.IntStream;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.util.TwoInputStreamOperatorTestHarness;
@@ -22,6 +25,8 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 class RouteOperatorTest {
+
+    private static final ShardKeys KEYS = ShardKeys.of(ShardKeys.USUAL);
 
     private static final int DIMENSION = 2;
     private static final int PARTITIONS = 4;
@@ -143,6 +148,34 @@ class RouteOperatorTest {
     }
 
     @Test
+    void queriesReachPartitionsBeyond128() throws Exception {
+        int partitions = 300;
+        String collection = COLLECTION.replace("\"seed\": 3", "\"seed\": 3, \"shards\": 1024");
+        ShardKeys keys = ShardKeys.ofCollection(collection);
+        harness =
+                new TwoInputStreamOperatorTestHarness<>(
+                        new RouteOperator(collection, DIMENSION, task -> partitions, 0, true));
+        harness.setup(QueryCopy.TYPE.createSerializer(null));
+        harness.open();
+        List<Integer> all = IntStream.range(0, partitions).boxed().toList();
+        assertThat(ask(1, 0).stream().map(copy -> keys.partition(copy.shard(), partitions)))
+                .containsExactlyElementsOf(all);
+        byte[] template = trained(collection, 5, 1);
+        for (Step step : Step.values()) {
+            command(1, step, template);
+        }
+        Set<Integer> visited = new HashSet<>();
+        for (int i = 0; i < 100; i++) {
+            List<QueryCopy> copies = ask(i, 0, i / 10 * 0.1f, i % 10 * 0.1f);
+            assertThat(copies)
+                    .hasSizeBetween(1, partitions - 1)
+                    .allMatch(copy -> copy.expected() == copies.size());
+            copies.forEach(copy -> visited.add(keys.partition(copy.shard(), partitions)));
+        }
+        assertThat(visited).anyMatch(partition -> partition > 255);
+    }
+
+    @Test
     void anAuditGoesEverywhereBesideTheQuery() throws Exception {
         open(1, null);
         settleAll();
@@ -186,19 +219,23 @@ class RouteOperatorTest {
     }
 
     private byte[] trained(long seed, long epoch) {
+        return trained(COLLECTION, seed, epoch);
+    }
+
+    private byte[] trained(String collection, long seed, long epoch) {
         int rows = 400;
         SplittableRandom random = new SplittableRandom(seed);
         ByteBuffer sample = BufferLayout.allocate(rows * DIMENSION * Float.BYTES);
         for (int i = 0; i < rows * DIMENSION; i++) {
             sample.putFloat(i * Float.BYTES, (float) random.nextDouble());
         }
-        try (NativeRouter router = NativeRouter.train(COLLECTION, sample, rows, epoch)) {
+        try (NativeRouter router = NativeRouter.train(collection, sample, rows, epoch)) {
             return router.toBytes();
         }
     }
 
     private static List<Integer> partitions(List<QueryCopy> copies) {
-        return copies.stream().map(copy -> ShardKeys.partition(copy.shard(), PARTITIONS)).toList();
+        return copies.stream().map(copy -> KEYS.partition(copy.shard(), PARTITIONS)).toList();
     }
 
     /** Partitions that queries at twenty places visit. */

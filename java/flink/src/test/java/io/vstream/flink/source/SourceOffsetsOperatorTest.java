@@ -15,6 +15,8 @@ import org.junit.jupiter.api.Test;
 
 class SourceOffsetsOperatorTest {
 
+    private static final ShardKeys KEYS = ShardKeys.of(ShardKeys.USUAL);
+
     private static final int PLACES = 3;
 
     @Test
@@ -31,7 +33,7 @@ class SourceOffsetsOperatorTest {
                 assertThat(sent.get(place).offsets).containsExactly(12, -1, 21);
                 assertThat(
                                 KeyGroupRangeAssignment.assignKeyToParallelOperator(
-                                        sent.get(place).id, ShardKeys.SHARDS, PLACES))
+                                        sent.get(place).id, ShardKeys.USUAL, PLACES))
                         .isEqualTo(place);
             }
             // Nothing new, nothing said.
@@ -64,7 +66,7 @@ class SourceOffsetsOperatorTest {
             OperatorSubtaskState restored) throws Exception {
         var harness =
                 new OneInputStreamOperatorTestHarness<>(
-                        new SourceOffsetsOperator(task -> PLACES), 1, 1, 0);
+                        new SourceOffsetsOperator(KEYS, task -> PLACES), 1, 1, 0);
         harness.setup(Incoming.TYPE.createSerializer(null));
         if (restored != null) {
             harness.initializeState(restored);

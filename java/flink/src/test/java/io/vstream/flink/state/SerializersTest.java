@@ -18,6 +18,7 @@ import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.AnswerRow;
 import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
+import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.route.SpreadGroup;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
@@ -121,6 +122,10 @@ class SerializersTest {
         grouped.upsert(7, VECTOR);
         grouped.fields = CARRIED.in("ann");
         grouped.shard = 127;
+        VectorRecord large = new VectorRecord();
+        large.upsert(7, VECTOR);
+        large.fields = CARRIED.in("ann");
+        large.shard = 4_095;
         VectorRecord dropped = new VectorRecord();
         dropped.drop();
         dropped.fields = RowFields.NONE.in("gr\u00f6\u00dfe");
@@ -141,6 +146,10 @@ class SerializersTest {
         Write passed = new Write();
         passed.id = 2;
         passed.offsets = offsets;
+        Write distant = new Write();
+        distant.id = 8;
+        distant.shard = 300;
+        distant.vector = VECTOR;
         Write ack = new Write();
         ack.id = 3;
         ack.shard = 64;
@@ -155,6 +164,30 @@ class SerializersTest {
                 Arguments.of(VectorRecord.TYPE, named),
                 Arguments.of(VectorRecord.TYPE, grouped),
                 Arguments.of(VectorRecord.TYPE, dropped),
+                Arguments.of(VectorRecord.TYPE, large),
+                Arguments.of(Write.TYPE, distant),
+                Arguments.of(
+                        PartialAnswer.TYPE,
+                        new PartialAnswer(
+                                TICKET,
+                                4_095,
+                                4_096,
+                                ROWS,
+                                new Frontier(9, offsets),
+                                Neighbors.NONE)),
+                Arguments.of(
+                        QueryCopy.TYPE,
+                        new QueryCopy(
+                                TICKET,
+                                4_095,
+                                true,
+                                4_096,
+                                -1,
+                                VECTOR,
+                                ASKED,
+                                null,
+                                QueryCopy.WHOLE)),
+                Arguments.of(SpreadGroup.TYPE, new SpreadGroup("ann", 7, ShardKeys.of(1_024), 64)),
                 Arguments.of(Write.TYPE, drop),
                 Arguments.of(
                         QueryRecord.TYPE, new QueryRecord(TICKET, VECTOR, ASKED.in("ann", "{}"))),
@@ -177,7 +210,7 @@ class SerializersTest {
                 Arguments.of(
                         QueryCopy.TYPE,
                         new QueryCopy(TICKET, 99, true, 65, -1, VECTOR, ASKED, null, 64)),
-                Arguments.of(SpreadGroup.TYPE, new SpreadGroup("ann", 7, 8)),
+                Arguments.of(SpreadGroup.TYPE, new SpreadGroup("ann", 7, ShardKeys.of(128), 8)),
                 Arguments.of(
                         PartialAnswer.TYPE,
                         new PartialAnswer(
