@@ -75,8 +75,7 @@ final class Chaos implements AutoCloseable {
             Boolean.parseBoolean(System.getProperty("vstream.chaos.fields", "true"));
 
     /** The index of segments that merges write; graphs take no fields. */
-    private static final String SEGMENTS =
-            System.getProperty("vstream.chaos.segments", "clusters");
+    private static final String SEGMENTS = System.getProperty("vstream.chaos.segments", "clusters");
 
     /** Segments lie in a folder that all task managers reach, and none on their own disks. */
     private static final boolean REMOTE = Boolean.getBoolean("vstream.chaos.remote");
