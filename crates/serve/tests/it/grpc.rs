@@ -21,12 +21,7 @@ use self::proto::*;
 use crate::hostile::raw;
 use crate::support::{fill, point, settings, vector, Served, DIMENSION};
 
-#[expect(
-    clippy::allow_attributes,
-    clippy::large_enum_variant,
-    clippy::doc_lazy_continuation,
-    reason = "the build makes this"
-)]
+#[expect(clippy::large_enum_variant, clippy::enum_variant_names, reason = "the build makes this")]
 mod proto {
     include!(concat!(env!("OUT_DIR"), "/client/qdrant.rs"));
 }

@@ -3,7 +3,7 @@
 #![expect(
     clippy::allow_attributes,
     clippy::large_enum_variant,
-    clippy::doc_lazy_continuation,
+    clippy::enum_variant_names,
     reason = "the build makes this, with more than is used"
 )]
 
