@@ -269,8 +269,39 @@ fn a_round_trip_is_that_of_http() {
     let body = json!({"query": 17, "limit": 5, "with_payload": true});
     let theirs = server.ok("POST", "/collections/a/points/query", body);
     same(&client.query(by_id).unwrap(), &theirs["points"]);
+    older_searches_are_those_of_http(&server, &mut client);
     points_go(&server, &mut client);
     server.running.stop();
+}
+
+fn older_searches_are_those_of_http(server: &Served, client: &mut Client) {
+    let search = |seed: u64| SearchPoints {
+        collection_name: "a".to_owned(),
+        vector: vector(seed),
+        limit: 4,
+        with_payload: all_payload(),
+        ..SearchPoints::default()
+    };
+    let body = |seed: u64| json!({"vector": vector(seed), "limit": 4, "with_payload": true});
+    let found = client.runtime.block_on(client.points.search(search(70_000))).unwrap();
+    let theirs = server.ok("POST", "/collections/a/points/search", body(70_000));
+    same(&found.into_inner().result, &theirs);
+    let batch = |other: &str| SearchBatchPoints {
+        collection_name: "a".to_owned(),
+        search_points: vec![
+            search(70_001),
+            SearchPoints { collection_name: other.to_owned(), ..search(70_002) },
+        ],
+        ..SearchBatchPoints::default()
+    };
+    let found = client.runtime.block_on(client.points.search_batch(batch(""))).unwrap();
+    let searches = json!({"searches": [body(70_001), body(70_002)]});
+    let theirs = server.ok("POST", "/collections/a/points/search/batch", searches);
+    for (ours, theirs) in found.into_inner().result.iter().zip(theirs.as_array().unwrap()) {
+        same(&ours.result, theirs);
+    }
+    let refused = client.runtime.block_on(client.points.search_batch(batch("b")));
+    says(refused.expect_err("two collections"), Code::InvalidArgument, "one collection");
 }
 
 fn pages_are_those_of_http(client: &mut Client) {
