@@ -1,4 +1,5 @@
-//! Serves collections over HTTP: a subset of Qdrant's interface, so that its clients run unchanged.
+//! Serves collections over HTTP and gRPC: a subset of Qdrant's interface, so that its clients run
+//! unchanged.
 //!
 //! | folder | what it does |
 //! |---|---|
@@ -7,7 +8,8 @@
 //! | `access` | keys, and what they allow |
 //! | `shared` | what all requests share: room for bodies and searches |
 //! | `observe` | metrics, and the audit log |
-//! | `qdrant` | Qdrant's paths and bodies, and what they mean here |
+//! | `failure` | why a request has no answer, as HTTP and gRPC say it |
+//! | `qdrant` | Qdrant's paths, bodies and messages, and what they mean here |
 //! | `server` | connections, from the first byte to the end |
 //!
 //! This is the only asynchronous crate. A request is read and answered on the threads of the runtime;

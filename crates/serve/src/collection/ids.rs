@@ -17,6 +17,14 @@ pub(crate) enum PointId {
     Text(String),
 }
 
+impl PointId {
+    /// Reads a UUID in any of its forms. Errors: a sentence.
+    pub(crate) fn of_uuid(text: &str) -> Result<PointId, String> {
+        let uuid = Uuid::parse_str(text).map_err(|_| format!("the id '{text}' is no UUID"))?;
+        Ok(PointId::Text(uuid.hyphenated().to_string()))
+    }
+}
+
 impl fmt::Display for PointId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -106,9 +114,7 @@ impl<'de> Deserialize<'de> for PointId {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<PointId, E> {
-                let uuid = Uuid::parse_str(text);
-                let uuid = uuid.map_err(|_| E::custom(format!("the id '{text}' is no UUID")))?;
-                Ok(PointId::Text(uuid.hyphenated().to_string()))
+                PointId::of_uuid(text).map_err(E::custom)
             }
         }
         deserializer.deserialize_any(Ids)

@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{json, Value as Json};
 
 /// The audit log; without a file, nothing.
 pub(crate) struct Audit(Option<Mutex<File>>);
@@ -23,22 +23,40 @@ impl Audit {
         Ok(Audit(path.map(open).transpose()?))
     }
 
-    /// Notes a request that changed something, or one that was not let in. Paths have no secrets, and
-    /// what follows a question mark is left out.
-    pub(crate) fn note(&self, key: &str, request: &Request, status: StatusCode) {
-        self.line(key, request.method(), request.uri().path(), status);
+    /// Notes a request that was not let in. Paths have no secrets, and what follows a question mark is
+    /// left out.
+    pub(crate) fn refused(&self, request: &Request, status: StatusCode) {
+        self.line(json!({
+            "key": "-",
+            "method": request.method().as_str(),
+            "path": request.uri().path(),
+            "status": status.as_u16(),
+        }));
     }
 
-    pub(crate) fn line(&self, key: &str, method: &Method, path: &str, status: StatusCode) {
+    /// Notes a request that changed something.
+    ///
+    /// * `asked`: its method and path.
+    pub(crate) fn changed(
+        &self,
+        key: &str,
+        collection: &str,
+        asked: (&Method, &str),
+        status: StatusCode,
+    ) {
+        self.line(json!({
+            "key": key,
+            "method": asked.0.as_str(),
+            "path": asked.1,
+            "collection": collection,
+            "status": status.as_u16(),
+        }));
+    }
+
+    fn line(&self, mut line: Json) {
         let Some(file) = &self.0 else { return };
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let line = json!({
-            "ms": since.as_millis() as u64,
-            "key": key,
-            "method": method.as_str(),
-            "path": path,
-            "status": status.as_u16(),
-        });
+        line["ms"] = Json::from(since.as_millis() as u64);
         // A log that cannot be written must not stop the service; its disk has alarms of its own.
         let _ = writeln!(file.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
     }

@@ -1,4 +1,4 @@
-//! A subset of Qdrant's HTTP interface, enough for its official client.
+//! A subset of Qdrant's interface over HTTP and gRPC, enough for its official client.
 //!
 //! | Qdrant | here |
 //! |---|---|
@@ -9,22 +9,25 @@
 //! | `hnsw_ef`, `m`, quantization | nothing: the effort follows the recall target |
 //! | payload index | an attribute, of which only later rows have values if no row had the key |
 //!
+//! `http` reads bodies of JSON, `grpc` messages; both make the same requests of them (`Asked`, `Operation`,
+//! `New`, a filter as JSON), which the other modules check and answer. So a request means the same
+//! whichever way it comes.
+//!
 //! What is not there is refused with a sentence, never ignored where it would change an answer:
 //! several vectors per point, sparse vectors, fusion, recommendation, geography, full text.
 
+mod call;
 mod collections;
 mod filter;
-mod near;
+mod grpc;
+mod http;
 mod payload;
 mod points;
 mod search;
-mod wire;
 mod write;
 
 use std::sync::Arc;
 
-use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, post, put};
 use axum::Router;
 
 use crate::shared::Shared;
@@ -33,40 +36,11 @@ use crate::shared::Shared;
 const VERSION: &str = "1.20.0";
 
 /// Paths that need no key.
-pub(crate) fn open_routes() -> Router<Arc<Shared>> {
-    Router::new().route("/", get(collections::version))
+pub(crate) fn open_routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
+    http::open_routes().merge(grpc::open_routes(shared))
 }
 
 /// Paths that need a key.
-pub(crate) fn routes() -> Router<Arc<Shared>> {
-    Router::new()
-        .route("/collections", get(collections::list))
-        .route(
-            "/collections/{collection}",
-            get(collections::info)
-                .put(collections::create)
-                .patch(collections::update)
-                .delete(collections::drop_one),
-        )
-        .route("/collections/{collection}/exists", get(collections::exists))
-        .route("/collections/{collection}/index", put(collections::create_index))
-        .route("/collections/{collection}/index/{field}", delete(collections::delete_index))
-        .route("/collections/{collection}/points", put(write::upsert).post(points::retrieve))
-        .route("/collections/{collection}/points/{id}", get(points::one))
-        .route("/collections/{collection}/points/delete", post(write::delete))
-        .route("/collections/{collection}/points/batch", post(write::batch))
-        .route(
-            "/collections/{collection}/points/payload",
-            post(write::set_payload).put(write::overwrite_payload),
-        )
-        .route("/collections/{collection}/points/payload/delete", post(write::delete_payload))
-        .route("/collections/{collection}/points/payload/clear", post(write::clear_payload))
-        .route("/collections/{collection}/points/scroll", post(points::scroll))
-        .route("/collections/{collection}/points/count", post(points::count))
-        .route("/collections/{collection}/points/query", post(search::query))
-        .route("/collections/{collection}/points/query/batch", post(search::query_batch))
-        .route("/collections/{collection}/points/search", post(search::search))
-        .route("/collections/{collection}/points/search/batch", post(search::search_batch))
-        // `Admission` counts bodies and limits them.
-        .layer(DefaultBodyLimit::disable())
+pub(crate) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
+    http::routes().merge(grpc::routes(shared))
 }

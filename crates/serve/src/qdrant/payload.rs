@@ -18,7 +18,6 @@ use vstream_engine::{
     ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX,
 };
 
-use super::wire::WithPayload;
 use crate::failure::Failure;
 
 /// Longer texts are attributes by their beginning and a hash: such as the text of a document.
@@ -27,6 +26,14 @@ const KEYWORD_BYTES_MAX: usize = 256;
 const BEGINNING: usize = 32;
 /// Most levels of objects whose values are attributes.
 const LEVELS_MAX: usize = 8;
+
+/// Which parts of the payload are wanted.
+#[derive(Clone, Debug)]
+pub(super) enum WithPayload {
+    All(bool),
+    Include(Vec<String>),
+    Exclude(Vec<String>),
+}
 
 /// The keyword that stands for a text.
 pub(super) fn keyword(text: &str) -> Cow<'_, str> {
@@ -194,10 +201,8 @@ pub(super) fn wanted(
     let payload = match with {
         WithPayload::All(false) => return None,
         WithPayload::All(true) => payload,
-        WithPayload::Keys(keys) | WithPayload::Include { include: keys } => {
-            included(&payload, keys)
-        }
-        WithPayload::Exclude { exclude } => excluded(payload, exclude),
+        WithPayload::Include(keys) => included(&payload, keys),
+        WithPayload::Exclude(keys) => excluded(payload, keys),
     };
     serde_json::value::to_raw_value(&payload).ok()
 }

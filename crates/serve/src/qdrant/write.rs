@@ -1,241 +1,113 @@
 //! Changes points.
 //!
 //! A request is checked whole before its first point changes, and answered when it is as durable as
-//! the collection says; with `wait=false` when it is in the queue, and then nobody hears of an error
+//! the collection says; without waiting when it is in the queue, and then nobody hears of an error
 //! that comes later.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use axum::extract::{Path, Query as Params, State};
-use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
+use vstream_engine::NumberedWriter;
 
-use super::collections::changed;
-use super::near::Near;
-use super::wire::{Asked, Body, Payload, Reply, Selector, Updated};
-use crate::access::{Access, Scope};
+use super::call::Call;
+use crate::access::Scope;
 use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
-use crate::shared::Shared;
 
 mod change;
 
 use change::{Change, Which};
 
-/// Points to write, in one of two forms.
-#[derive(Deserialize)]
-pub(super) struct Upsert {
-    points: Option<Vec<Given>>,
-    batch: Option<Columns>,
-    #[serde(default)]
-    update_filter: Option<Json>,
-    #[serde(default)]
-    update_mode: Option<String>,
-}
-
-/// A point to write.
-#[derive(Deserialize)]
-struct Given {
-    id: PointId,
-    vector: Near,
-    #[serde(default)]
-    payload: Payload,
-}
-
-#[derive(Deserialize)]
-struct Columns {
-    ids: Vec<PointId>,
-    vectors: Vec<Vec<f32>>,
-    #[serde(default)]
-    payloads: Option<Vec<Payload>>,
+/// A change as a request has it.
+pub(super) enum Operation {
+    Upsert(Vec<NewPoint>),
+    Delete(Selector),
+    /// Values take the place of those under their keys.
+    SetPayload(SetPayload),
+    /// The payload takes the place of the one that was there.
+    OverwritePayload(SetPayload),
+    DeletePayload(Selector, Vec<String>),
+    ClearPayload(Selector),
 }
 
 /// A point to write, whose vector was not checked yet.
 pub(super) struct NewPoint {
-    id: PointId,
-    vector: Vec<f32>,
-    payload: Map<String, Json>,
+    pub(super) id: PointId,
+    pub(super) vector: Vec<f32>,
+    pub(super) payload: Map<String, Json>,
 }
 
-impl Upsert {
-    /// The points. Errors: `BAD_REQUEST` for what is not supported.
-    fn points(self) -> Result<Vec<NewPoint>, Failure> {
-        let has_filter = self.update_filter.is_some_and(|filter| !filter.is_null());
-        if has_filter || self.update_mode.is_some_and(|mode| mode != "upsert") {
-            return Err(Failure::bad("update_filter and update_mode are not supported"));
-        }
-        match (self.points, self.batch) {
-            (Some(points), None) => points.into_iter().map(Given::point).collect(),
-            (None, Some(columns)) => columns.points(),
-            _ => Err(Failure::bad("give points or batch")),
-        }
-    }
-}
-
-impl Given {
-    fn point(self) -> Result<NewPoint, Failure> {
-        let Near::Vector(vector) = self.vector else {
-            let what = "the vector is no list of numbers: points have one vector without a name";
-            return Err(Failure::bad(what));
-        };
-        Ok(NewPoint { id: self.id, vector, payload: self.payload.unwrap_or_default() })
-    }
-}
-
-impl Columns {
-    fn points(self) -> Result<Vec<NewPoint>, Failure> {
-        let Columns { ids, vectors, payloads } = self;
-        let payloads = payloads.unwrap_or_else(|| ids.iter().map(|_| None).collect());
-        let (count, found) = (ids.len(), (vectors.len(), payloads.len()));
-        if found != (count, count) {
-            return Err(Failure::bad(format!(
-                "there are {count} ids, {} vectors and {} payloads: give one per point",
-                found.0, found.1
-            )));
-        }
-        let points = ids.into_iter().zip(vectors).zip(payloads);
-        let point = |((id, vector), payload): ((_, _), Payload)| NewPoint {
-            id,
-            vector,
-            payload: payload.unwrap_or_default(),
-        };
-        Ok(points.map(point).collect())
-    }
+/// Which points a request is about: one of the two is given.
+#[derive(Deserialize)]
+pub(super) struct Selector {
+    #[serde(default)]
+    pub(super) points: Option<Vec<PointId>>,
+    #[serde(default)]
+    pub(super) filter: Option<Json>,
 }
 
 /// A payload for some points.
-#[derive(Deserialize)]
 pub(super) struct SetPayload {
-    payload: Map<String, Json>,
-    #[serde(default)]
-    key: Option<String>,
-    #[serde(flatten)]
-    which: Selector,
+    pub(super) payload: Map<String, Json>,
+    pub(super) key: Option<String>,
+    pub(super) which: Selector,
 }
 
-/// Keys of the payload of some points.
-#[derive(Deserialize)]
-pub(super) struct DeletePayload {
-    keys: Vec<String>,
-    #[serde(flatten)]
-    which: Selector,
+/// An upsert that depends on the points that are there.
+pub(super) fn no_condition() -> Failure {
+    Failure::bad("update_filter and update_mode are not supported")
 }
 
-/// One of several changes.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Operation {
-    Upsert(Upsert),
-    Delete(Selector),
-    SetPayload(SetPayload),
-    OverwritePayload(SetPayload),
-    DeletePayload(DeletePayload),
-    ClearPayload(Selector),
+/// A point whose vector is none.
+pub(super) fn no_vector() -> Failure {
+    Failure::bad("the vector is no list of numbers: points have one vector without a name")
 }
 
-#[derive(Deserialize)]
-pub(super) struct Batch {
-    operations: Vec<Operation>,
+impl Operation {
+    /// * `most`: points that a request may name.
+    fn change(self, of: &Collection, most: usize) -> Result<Change, Failure> {
+        Ok(match self {
+            Operation::Upsert(points) => Change::upsert(of, points, most)?,
+            Operation::Delete(which) => Change::Delete(Which::new(of, which, most)?),
+            Operation::SetPayload(set) => Change::set(of, set, false, most)?,
+            Operation::OverwritePayload(set) => Change::set(of, set, true, most)?,
+            Operation::DeletePayload(which, keys) => {
+                Change::DeleteKeys(Which::new(of, which, most)?, keys)
+            }
+            Operation::ClearPayload(which) => Change::clear(of, which, most)?,
+        })
+    }
 }
 
-/// What a handler of changes gets.
-type Target = (State<Arc<Shared>>, Access, Path<String>, Params<Asked>);
-
-pub(super) async fn upsert(target: Target, body: Body<Upsert>) -> Result<Response, Failure> {
-    change(target, |of, limit| Ok(vec![Change::upsert(of, body.value.points()?, limit)?])).await
+/// How far a write is.
+#[derive(Clone, Copy)]
+pub(super) enum Written {
+    /// It is in the queue.
+    Acknowledged,
+    /// It is as durable as the collection says.
+    Completed,
 }
 
-pub(super) async fn delete(target: Target, body: Body<Selector>) -> Result<Response, Failure> {
-    change(target, |of, limit| Ok(vec![Change::Delete(Which::new(of, body.value, limit)?)])).await
-}
-
-pub(super) async fn set_payload(
-    target: Target,
-    body: Body<SetPayload>,
-) -> Result<Response, Failure> {
-    change(target, |of, limit| Ok(vec![Change::set(of, body.value, false, limit)?])).await
-}
-
-pub(super) async fn overwrite_payload(
-    target: Target,
-    body: Body<SetPayload>,
-) -> Result<Response, Failure> {
-    change(target, |of, limit| Ok(vec![Change::set(of, body.value, true, limit)?])).await
-}
-
-pub(super) async fn delete_payload(
-    target: Target,
-    body: Body<DeletePayload>,
-) -> Result<Response, Failure> {
-    change(target, |of, limit| {
-        let DeletePayload { keys, which } = body.value;
-        Ok(vec![Change::DeleteKeys(Which::new(of, which, limit)?, keys)])
-    })
-    .await
-}
-
-pub(super) async fn clear_payload(
-    target: Target,
-    body: Body<Selector>,
-) -> Result<Response, Failure> {
-    change(target, |of, limit| Ok(vec![Change::clear(of, body.value, limit)?])).await
-}
-
-pub(super) async fn batch(
-    (state, access, path, params): Target,
-    body: Body<Batch>,
-) -> Result<Response, Failure> {
-    let began = Instant::now();
-    let count = body.value.operations.len();
-    let target = (state, access.clone(), path, params);
-    let made = |of: &Collection, limit| {
-        let one = |operation| {
-            Ok(match operation {
-                Operation::Upsert(upsert) => Change::upsert(of, upsert.points()?, limit)?,
-                Operation::Delete(which) => Change::Delete(Which::new(of, which, limit)?),
-                Operation::SetPayload(set) => Change::set(of, set, false, limit)?,
-                Operation::OverwritePayload(set) => Change::set(of, set, true, limit)?,
-                Operation::DeletePayload(DeletePayload { keys, which }) => {
-                    Change::DeleteKeys(Which::new(of, which, limit)?, keys)
-                }
-                Operation::ClearPayload(which) => Change::clear(of, which, limit)?,
-            })
-        };
-        body.value.operations.into_iter().map(one).collect()
-    };
-    let status = make(target, made).await?;
-    let all: Vec<Updated> = (0..count).map(|_| Updated { operation_id: 0, status }).collect();
-    Ok(changed(access, Reply::new(began, all).into_response()))
-}
-
-/// Makes changes, and answers as for one.
-async fn change(
-    target: Target,
-    made: impl FnOnce(&Collection, usize) -> Result<Vec<Change>, Failure>,
-) -> Result<Response, Failure> {
-    let began = Instant::now();
-    let access = target.1.clone();
-    let status = make(target, made).await?;
-    let done = Updated { operation_id: 0, status };
-    Ok(changed(access, Reply::new(began, done).into_response()))
-}
-
-/// Makes changes. Returns what clients call the state of them.
-async fn make(
-    (State(shared), access, Path(name), Params(asked)): Target,
-    made: impl FnOnce(&Collection, usize) -> Result<Vec<Change>, Failure>,
-) -> Result<&'static str, Failure> {
-    access.may(Scope::Write, Some(&name))?;
-    let collection = shared.catalog.get(&name)?;
-    let changes = made(&collection, shared.limits.points)?;
+/// Makes changes in order.
+///
+/// * `wait`: false to return when they are in the queue.
+pub(super) async fn write<O>(
+    call: &Call,
+    wait: Option<bool>,
+    operations: Vec<O>,
+) -> Result<Written, Failure>
+where
+    O: TryInto<Operation, Error = Failure>,
+{
+    let collection = call.collection(Scope::Write)?;
+    let most = call.shared.limits.points;
+    let changes = operations.into_iter().map(|one| one.try_into()?.change(&collection, most));
+    let changes: Vec<Change> = changes.collect::<Result<_, Failure>>()?;
     let of = collection.clone();
-    let work = move |rows: &mut vstream_engine::NumberedWriter| change::apply(&of, rows, changes);
-    if asked.wait == Some(false) {
+    let work = move |rows: &mut NumberedWriter| change::apply(&of, rows, changes);
+    if wait == Some(false) {
         collection.writes.acknowledged(|rows| drop(work(rows))).await?;
-        return Ok("acknowledged");
+        return Ok(Written::Acknowledged);
     }
     collection.writes.durable(work).await?;
-    Ok("completed")
+    Ok(Written::Completed)
 }

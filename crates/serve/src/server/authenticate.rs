@@ -22,7 +22,7 @@ pub(super) async fn authenticate(
         Some(keys) => match secret(&request).and_then(|secret| keys.access(secret)) {
             Some(access) => access,
             None => {
-                shared.audit.note("-", &request, StatusCode::UNAUTHORIZED);
+                shared.audit.refused(&request, StatusCode::UNAUTHORIZED);
                 let what = "give a key, as 'api-key: KEY' or 'Authorization: Bearer KEY'";
                 return Failure::new(StatusCode::UNAUTHORIZED, what).into_response();
             }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{header, Method, StatusCode};
+use axum::http::{header, HeaderMap, Method, StatusCode, Uri};
 use axum::middleware::{from_fn_with_state, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use self::authenticate::authenticate;
 use self::connections::serve;
 use crate::catalog::Catalog;
-use crate::failure::Failure;
+use crate::failure::{is_grpc, status_of, Failure};
 use crate::observe::{Audit, Measured};
 use crate::qdrant;
 use crate::settings::ServeSettings;
@@ -113,8 +113,9 @@ impl Running {
 
 /// The interface.
 fn answering(shared: &Arc<Shared>) -> Router {
-    let behind_keys = qdrant::routes().layer(from_fn_with_state(shared.clone(), authenticate));
-    qdrant::open_routes()
+    let behind_keys =
+        qdrant::routes(shared).layer(from_fn_with_state(shared.clone(), authenticate));
+    qdrant::open_routes(shared)
         .merge(health())
         .merge(behind_keys)
         .fallback(unknown)
@@ -148,7 +149,11 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     ([(header::CONTENT_TYPE, kind)], shared.measured.text()).into_response()
 }
 
-async fn unknown() -> Failure {
+async fn unknown(headers: HeaderMap, uri: Uri) -> Failure {
+    if is_grpc(&headers) {
+        let what = format!("the method {} is not supported", uri.path());
+        return Failure::new(StatusCode::NOT_IMPLEMENTED, what);
+    }
     Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path")
 }
 
@@ -163,7 +168,8 @@ async fn watch_over(State(shared): State<Arc<Shared>>, request: Request, next: N
     let path = request.uri().path().to_owned();
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let limit = shared.limits.request;
-    let response = match tokio::time::timeout(limit, next.run(request)).await {
+    let is_grpc = is_grpc(request.headers());
+    let mut response = match tokio::time::timeout(limit, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
             let what = format!("no answer within {} s", limit.as_secs());
@@ -171,10 +177,15 @@ async fn watch_over(State(shared): State<Arc<Shared>>, request: Request, next: N
         }
     };
     let matched = matched.as_ref().map_or("unknown", MatchedPath::as_str);
-    let status = response.status();
+    if is_grpc {
+        if let Some(failure) = response.extensions_mut().remove::<Failure>() {
+            response = tonic::Status::from(failure).into_http();
+        }
+    }
+    let status = status_of(&response);
     shared.measured.request(known(&method), matched, status.as_u16(), begun.elapsed());
-    if let Some(Changed(access)) = response.extensions().get::<Changed>() {
-        shared.audit.line(access.name(), &method, &path, status);
+    if let Some(Changed { access, collection }) = response.extensions().get::<Changed>() {
+        shared.audit.changed(access.name(), collection, (&method, &path), status);
     }
     response
 }

@@ -1,13 +1,18 @@
 //! Bounds of the memory and of the work that requests take together.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{header, HeaderMap, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 use crate::failure::Failure;
 use crate::limits::Limits;
+
+/// Bytes before a message of gRPC: a flag, and its length with the highest byte first.
+const PREFIX: usize = 5;
 
 /// Lets so much in at a time.
 pub(crate) struct Admission {
@@ -46,16 +51,48 @@ impl Admission {
             }
             None => 0,
         };
+        let counted = self.count(length)?;
+        let bytes = axum::body::to_bytes(body, length as usize).await.map_err(|_| cut())?;
+        Ok(Admitted { bytes, _counted: counted })
+    }
+
+    /// Reads the one message of a request of gRPC, with its prefix.
+    ///
+    /// gRPC gives no length of the body, but its first five bytes have that of the message. So the
+    /// message is counted before it is read, as bodies are: until then a request holds what one frame
+    /// of HTTP/2 holds. Messages that are compressed stay so, and are refused by the service.
+    ///
+    /// Errors: as [`Admission::body`].
+    pub(crate) async fn message(&self, mut body: Body) -> Result<Admitted, Failure> {
+        let mut bytes = Vec::new();
+        while bytes.len() < PREFIX {
+            bytes.extend_from_slice(&frame(&mut body).await?.ok_or_else(cut)?);
+        }
+        let length = bytes[1..PREFIX].iter().fold(0, |length, byte| length << 8 | u64::from(*byte));
+        let counted = self.count(length)?;
+        let all = PREFIX + length as usize;
+        bytes.reserve_exact(all.saturating_sub(bytes.len()));
+        while let Some(some) = frame(&mut body).await? {
+            bytes.extend_from_slice(&some);
+            if bytes.len() > all {
+                return Err(Failure::bad("a request has one message"));
+            }
+        }
+        if bytes.len() != all {
+            return Err(cut());
+        }
+        Ok(Admitted { bytes: bytes.into(), _counted: counted })
+    }
+
+    /// Counts a body. Errors: `PAYLOAD_TOO_LARGE`, and `SERVICE_UNAVAILABLE` if other bodies take all
+    /// the room.
+    fn count(&self, length: u64) -> Result<OwnedSemaphorePermit, Failure> {
         if length > self.body_bytes {
             let what = format!("the body has {length} bytes: the limit is {}", self.body_bytes);
             return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, what));
         }
-        let permits = (length >> 10) as u32 + 1;
-        let counted = self.bodies.clone().try_acquire_many_owned(permits);
-        let counted = counted.map_err(|_| Failure::busy("other requests take all the memory"))?;
-        let bytes = axum::body::to_bytes(body, length as usize).await;
-        let bytes = bytes.map_err(|_| Failure::bad("the body did not come whole"))?;
-        Ok(Admitted { bytes, _counted: counted })
+        let counted = self.bodies.clone().try_acquire_many_owned((length >> 10) as u32 + 1);
+        counted.map_err(|_| Failure::busy("other requests take all the memory"))
     }
 
     /// Lets a search in. Errors: `SERVICE_UNAVAILABLE`.
@@ -65,4 +102,24 @@ impl Admission {
             TryAcquireError::Closed => Failure::closing(),
         })
     }
+}
+
+/// The next bytes of a body. Errors: `BAD_REQUEST` if it ends early.
+async fn frame(body: &mut Body) -> Result<Option<Bytes>, Failure> {
+    loop {
+        match poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {
+            None => return Ok(None),
+            Some(Err(_)) => return Err(cut()),
+            // Trailers have no bytes.
+            Some(Ok(frame)) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Ok(Some(bytes));
+                }
+            }
+        }
+    }
+}
+
+fn cut() -> Failure {
+    Failure::bad("the body did not come whole")
 }

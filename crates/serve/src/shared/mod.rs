@@ -25,4 +25,7 @@ pub(crate) struct Shared {
 
 /// Marks an answer to a request that changed something, or tried to.
 #[derive(Clone)]
-pub(crate) struct Changed(pub(crate) Access);
+pub(crate) struct Changed {
+    pub(crate) access: Access,
+    pub(crate) collection: String,
+}

@@ -6,8 +6,10 @@ import os
 import subprocess
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import numpy as np
 import pytest
 from qdrant_client import QdrantClient, models
@@ -21,14 +23,21 @@ SEED = 20261125
 CITIES = ["Oslo", "Lima", "Pune", "Bern"]
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[QdrantClient]:
-    """A client of a server of its own."""
+@pytest.fixture(params=[False, True], ids=["http", "grpc"])
+def served(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[QdrantClient]:
+    """A client of a server of its own, over HTTP and over gRPC."""
     command = [COMMAND, "serve", tmp_path / "collections", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         address = server.stdout.readline().rsplit(" ", 1)[1].strip()
-        client = QdrantClient(url=address, timeout=60)
+        client = QdrantClient(
+            url=address,
+            prefer_grpc=request.param,
+            grpc_port=int(address.rsplit(":", 1)[1]),
+            timeout=60,
+        )
         yield client
         client.close()
         server.terminate()
@@ -140,6 +149,27 @@ FILTERS = [
 ]
 
 
+@contextmanager
+def refused(match: str, status: int, code: grpc.StatusCode) -> Iterator[None]:
+    """Expects a refusal, with the status of HTTP or the code of gRPC."""
+    with pytest.raises((UnexpectedResponse, grpc.RpcError), match=match) as error:
+        yield
+    assert (
+        error.value.code() is code
+        if isinstance(error.value, grpc.RpcError)
+        else error.value.status_code == status
+    )
+
+
+def is_missing(error: Exception) -> bool:
+    """True if a store says that there is no such point."""
+    if isinstance(error, UnexpectedResponse):
+        return error.status_code == 404
+    if isinstance(error, grpc.RpcError):
+        return error.code() is grpc.StatusCode.NOT_FOUND
+    return isinstance(error, KeyError)
+
+
 def ids_of(
     found: list[models.ScoredPoint] | list[models.Record],
 ) -> list[models.ExtendedPointId]:
@@ -210,8 +240,8 @@ def test_changes_leave_what_they_leave_in_the_clients_own_store(
         for at, client in enumerate(clients):
             try:
                 change(client, int(which), (some, condition, fresh, step))
-            except (KeyError, UnexpectedResponse) as error:
-                missed[at] = isinstance(error, KeyError) or error.status_code == 404
+            except (KeyError, UnexpectedResponse, grpc.RpcError) as error:
+                missed[at] = is_missing(error)
         assert missed[0] == missed[1], f"step {step}, seed {SEED + 2}"
         stored = []
         for client in clients:
@@ -302,15 +332,19 @@ def test_columns_are_uploaded(served: QdrantClient) -> None:
 
 
 def test_refusals_come_as_the_clients_own_errors(served: QdrantClient) -> None:
-    with pytest.raises(UnexpectedResponse, match="there is no collection") as refused:
+    invalid = (400, grpc.StatusCode.INVALID_ARGUMENT)
+    with refused("there is no collection", 404, grpc.StatusCode.NOT_FOUND):
         served.query_points("none", query=[1.0])
-    assert refused.value.status_code == 404
     config = models.VectorParams(size=2, distance=models.Distance.DOT)
     served.create_collection("c", vectors_config=config)
-    with pytest.raises(UnexpectedResponse, match="there already"):
+    with refused("there already", 409, grpc.StatusCode.ALREADY_EXISTS):
         served.create_collection("c", vectors_config=config)
-    with pytest.raises(UnexpectedResponse, match="3 dimensions"):
+    with refused("3 dimensions", *invalid):
         served.upsert("c", [models.PointStruct(id=1, vector=[1.0, 2.0, 3.0])])
-    with pytest.raises(UnexpectedResponse, match="fusion"):
+    with refused("fusion", *invalid):
         served.query_points("c", query=models.FusionQuery(fusion=models.Fusion.RRF))
+    with refused("order_by", *invalid):
+        served.scroll("c", order_by="price")
+    with refused("image", *invalid):
+        served.upsert("c", [models.PointStruct(id=1, vector={"image": [1.0, 2.0]})])
     assert served.count("c").count == 0

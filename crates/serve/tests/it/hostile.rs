@@ -109,7 +109,8 @@ fn bad_requests_change_nothing_and_say_why() {
     server.running.stop();
 }
 
-fn raw(server: &Served, bytes: &[u8]) -> String {
+/// What a server answers to some bytes.
+pub fn raw(server: &Served, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(server.running.address).expect("a connection");
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     stream.write_all(bytes).unwrap();

@@ -1,6 +1,7 @@
 //! The server as a client sees it: real connections on the loopback interface.
 
 mod access;
+mod grpc;
 mod hostile;
 mod points;
 mod restart;

@@ -6,12 +6,11 @@ use vstream_engine::{
     RowId, Schema, StoredRow, Update, With, WithAttributes, READ_ROWS_MAX,
 };
 
-use super::{NewPoint, SetPayload};
+use super::{NewPoint, Selector, SetPayload};
 use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
 use crate::qdrant::filter;
 use crate::qdrant::payload;
-use crate::qdrant::wire::Selector;
 
 /// A change of some points.
 pub(super) enum Change {

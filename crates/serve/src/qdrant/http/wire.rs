@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::request::Parts;
 use axum::http::{header, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use crate::collection::PointId;
+use crate::access::Access;
 use crate::failure::Failure;
+use crate::qdrant::call::Call;
+use crate::qdrant::payload;
+use crate::qdrant::points::Wanted;
 use crate::shared::{Admitted, Shared, LARGE};
 
 /// A body that was read, parsed, and counts until the request is answered.
@@ -35,6 +39,19 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Shared>> for Body<T> 
         };
         let value = value.map_err(|error| Failure::bad(format!("the body is wrong: {error}")))?;
         Ok(Body { value, _admitted: admitted })
+    }
+}
+
+impl FromRequestParts<Arc<Shared>> for Call {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, shared: &Arc<Shared>) -> Result<Call, Failure> {
+        let access = Access::from_request_parts(parts, shared).await?;
+        let params = RawPathParams::from_request_parts(parts, shared).await;
+        let params = params.map_err(|error| Failure::bad(error.to_string()))?;
+        let name = params.iter().find(|(name, _)| *name == "collection");
+        let name = name.map_or("", |(_, name)| name).to_owned();
+        Ok(Call { shared: shared.clone(), access, name })
     }
 }
 
@@ -79,15 +96,6 @@ pub(super) struct Asked {
     pub(super) wait: Option<bool>,
 }
 
-/// Which points a request is about.
-#[derive(Deserialize)]
-pub(super) struct Selector {
-    #[serde(default)]
-    pub(super) points: Option<Vec<PointId>>,
-    #[serde(default)]
-    pub(super) filter: Option<Json>,
-}
-
 /// A payload, or no payload.
 pub(super) type Payload = Option<Map<String, Json>>;
 
@@ -99,6 +107,18 @@ pub(super) enum WithPayload {
     Keys(Vec<String>),
     Include { include: Vec<String> },
     Exclude { exclude: Vec<String> },
+}
+
+impl From<WithPayload> for payload::WithPayload {
+    fn from(with: WithPayload) -> payload::WithPayload {
+        match with {
+            WithPayload::All(all) => payload::WithPayload::All(all),
+            WithPayload::Keys(keys) | WithPayload::Include { include: keys } => {
+                payload::WithPayload::Include(keys)
+            }
+            WithPayload::Exclude { exclude } => payload::WithPayload::Exclude(exclude),
+        }
+    }
 }
 
 /// Whether the vector is wanted; a list of names could only name vectors that are not there.
@@ -114,31 +134,9 @@ impl WithVector {
         match of {
             None => Ok(false),
             Some(WithVector::All(wanted)) => Ok(*wanted),
-            Some(WithVector::Names(names)) if names.iter().all(String::is_empty) => {
-                Ok(!names.is_empty())
-            }
-            Some(WithVector::Names(names)) => Err(no_such_vector(&names.join(", "))),
+            Some(WithVector::Names(names)) => Wanted::by_names(names),
         }
     }
-}
-
-/// Collections have one vector without a name.
-pub(super) fn no_such_vector(name: &str) -> Failure {
-    Failure::bad(format!("there is no vector '{name}': points have one vector without a name"))
-}
-
-/// A point in an answer.
-#[derive(Serialize)]
-pub(super) struct Point {
-    pub(super) id: PointId,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) version: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) score: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) payload: Option<Box<serde_json::value::RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) vector: Option<Vec<f32>>,
 }
 
 /// The result of a write.

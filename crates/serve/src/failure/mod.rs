@@ -1,11 +1,15 @@
 //! Why a request has no answer.
 
+mod grpc;
+
 use std::fmt;
 
 use axum::http::{header, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use vstream_engine::{Error, ErrorKind, Refused};
+
+pub(crate) use self::grpc::{is_grpc, status_of};
 
 /// Why a request has no answer: a status and a sentence, which names no secret and no path outside of
 /// the served folder.
@@ -93,6 +97,8 @@ impl IntoResponse for Failure {
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
+        // Whoever asked by gRPC is answered so in the end.
+        response.extensions_mut().insert(self);
         response
     }
 }

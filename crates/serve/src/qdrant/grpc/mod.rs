@@ -1,0 +1,108 @@
+//! Requests over gRPC, on the port of HTTP.
+//!
+//! Messages become the requests that bodies of JSON become: filters and payloads by way of JSON, so that
+//! they mean the same, and vectors as they are. The services answer the methods in `proto/`; the rest
+//! of Qdrant's is refused as unimplemented, and what a message asks for that is not there as invalid.
+
+mod answer;
+mod change;
+mod collections;
+mod filter;
+mod health;
+mod points;
+mod proto;
+mod read;
+mod value;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::StatusCode;
+use axum::middleware::{from_fn_with_state, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post_service;
+use axum::Router;
+use tonic::{Request, Status};
+
+use self::proto::collections_server::CollectionsServer;
+use self::proto::points_server::PointsServer;
+use self::proto::qdrant_server::QdrantServer;
+use super::call::Call;
+use crate::access::Access;
+use crate::failure::{is_grpc, Failure};
+use crate::shared::Shared;
+
+/// The paths of all methods.
+const PATHS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/paths.rs"));
+
+/// Answers the methods of the services.
+#[derive(Clone)]
+struct Face(Arc<Shared>);
+
+/// Paths that need no key.
+pub(super) fn open_routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
+    let health = post_service(QdrantServer::new(health::Health));
+    mounted("/qdrant.Qdrant/", |router, path| router.route(path, health.clone()))
+        .layer(from_fn_with_state(shared.clone(), admit))
+}
+
+/// Paths that need a key.
+pub(super) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
+    let bytes = shared.limits.body_bytes as usize;
+    let collections = CollectionsServer::new(Face(shared.clone())).max_decoding_message_size(bytes);
+    let points = PointsServer::new(Face(shared.clone())).max_decoding_message_size(bytes);
+    let (collections, points) = (post_service(collections), post_service(points));
+    mounted("/qdrant.Collections/", |router, path| router.route(path, collections.clone()))
+        .merge(mounted("/qdrant.Points/", |router, path| router.route(path, points.clone())))
+        .layer(from_fn_with_state(shared.clone(), admit))
+}
+
+/// The methods of one service, each at a path of its own, so that metrics count them apart.
+fn mounted(
+    service: &str,
+    mount: impl Fn(Router<Arc<Shared>>, &str) -> Router<Arc<Shared>>,
+) -> Router<Arc<Shared>> {
+    let paths = PATHS.iter().filter(|path| path.starts_with(service));
+    paths.fold(Router::new(), |router, path| mount(router, path))
+}
+
+/// Reads the message of a request, which counts until it is answered.
+async fn admit(State(shared): State<Arc<Shared>>, request: HttpRequest, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    if !is_grpc(&parts.headers) {
+        let what = "the path is one of gRPC";
+        return Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what).into_response();
+    }
+    match shared.admission.message(body).await {
+        Ok(admitted) => {
+            let request = HttpRequest::from_parts(parts, Body::from(admitted.bytes.clone()));
+            let response = next.run(request).await;
+            drop(admitted);
+            response
+        }
+        Err(failure) => failure.into_response(),
+    }
+}
+
+impl Face {
+    /// Opens a request.
+    ///
+    /// * `name`: the name of the collection in the message, which is taken out of it.
+    fn open<M>(
+        &self,
+        request: Request<M>,
+        name: impl FnOnce(&mut M) -> &mut String,
+    ) -> Result<(Call, M), Status> {
+        let access = access(&request)?;
+        let mut message = request.into_inner();
+        let name = std::mem::take(name(&mut message));
+        Ok((Call { shared: self.0.clone(), access, name }, message))
+    }
+}
+
+/// Who sends a request.
+fn access<M>(request: &Request<M>) -> Result<Access, Status> {
+    let access = request.extensions().get::<Access>().cloned();
+    access.ok_or_else(|| Failure::broken("a path without authentication").into())
+}
