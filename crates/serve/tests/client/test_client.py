@@ -345,6 +345,6 @@ def test_refusals_come_as_the_clients_own_errors(served: QdrantClient) -> None:
         served.query_points("c", query=models.FusionQuery(fusion=models.Fusion.RRF))
     with refused("order_by", *invalid):
         served.scroll("c", order_by="price")
-    with refused("image", *invalid):
+    with refused("without a name", *invalid):
         served.upsert("c", [models.PointStruct(id=1, vector={"image": [1.0, 2.0]})])
     assert served.count("c").count == 0
