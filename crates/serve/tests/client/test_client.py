@@ -24,9 +24,7 @@ CITIES = ["Oslo", "Lima", "Pune", "Bern"]
 
 
 @pytest.fixture(params=[False, True], ids=["http", "grpc"])
-def served(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[QdrantClient]:
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[QdrantClient]:
     """A client of a server of its own, over HTTP and over gRPC."""
     command = [COMMAND, "serve", tmp_path / "collections", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
