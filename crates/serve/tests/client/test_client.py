@@ -24,9 +24,7 @@ CITIES = ["Oslo", "Lima", "Pune", "Bern"]
 
 
 @pytest.fixture(params=[False, True], ids=["http", "grpc"])
-def served(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> Iterator[QdrantClient]:
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[QdrantClient]:
     """A client of a server of its own, over HTTP and over gRPC."""
     command = [COMMAND, "serve", tmp_path / "collections", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -345,6 +343,6 @@ def test_refusals_come_as_the_clients_own_errors(served: QdrantClient) -> None:
         served.query_points("c", query=models.FusionQuery(fusion=models.Fusion.RRF))
     with refused("order_by", *invalid):
         served.scroll("c", order_by="price")
-    with refused("image", *invalid):
+    with refused("without a name", *invalid):
         served.upsert("c", [models.PointStruct(id=1, vector={"image": [1.0, 2.0]})])
     assert served.count("c").count == 0
