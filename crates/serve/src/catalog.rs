@@ -17,8 +17,12 @@ use crate::limits::Limits;
 
 /// Most bytes of the name of a collection.
 const NAME_BYTES_MAX: usize = 255;
-/// What the names of folders begin with that hold no collection yet, or none any more.
+/// What no name of a collection begins with.
 const HIDDEN: char = '.';
+/// What the names of folders begin with that hold no collection yet, or none any more. Nobody else names
+/// a folder so: what a server left of these is removed when the next one starts.
+const MAKING: &str = ".vstream-new ";
+const DROPPING: &str = ".vstream-gone ";
 
 /// The collections of a folder.
 pub(crate) struct Catalog {
@@ -45,9 +49,10 @@ impl Catalog {
             for entry in fs::read_dir(directory).map_err(broken)? {
                 let path = entry.map_err(broken)?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                if name.starts_with(HIDDEN) {
-                    // Of a server that ended while it made or dropped a collection.
+                if name.starts_with(MAKING) || name.starts_with(DROPPING) {
                     fs::remove_dir_all(&path).map_err(broken)?;
+                } else if name.starts_with(HIDDEN) {
+                    // Whatever it is, it is not ours.
                 } else if path.is_dir() && is_collection(&path) {
                     collections.insert(name.clone(), Arc::new(opened(&name, &path)?));
                 }
@@ -95,7 +100,8 @@ impl Catalog {
         }
         let (directory, owned) = (self.directory.clone(), name.to_owned());
         let made = blocking(move || {
-            let (hidden, path) = (directory.join(format!(".new {owned}")), directory.join(&owned));
+            let (hidden, path) =
+                (directory.join(format!("{MAKING}{owned}")), directory.join(&owned));
             let broken = |error: std::io::Error| Failure::broken(format!("{owned}: {error}"));
             if hidden.exists() {
                 fs::remove_dir_all(&hidden).map_err(broken)?;
@@ -122,7 +128,8 @@ impl Catalog {
         let (directory, owned) = (self.directory.clone(), name.to_owned());
         let done = blocking(move || {
             taken.writes.close();
-            let (path, hidden) = (directory.join(&owned), directory.join(format!(".gone {owned}")));
+            let (path, hidden) =
+                (directory.join(&owned), directory.join(format!("{DROPPING}{owned}")));
             let broken = |error: std::io::Error| Failure::broken(format!("{owned}: {error}"));
             if path.exists() {
                 fs::rename(&path, &hidden).map_err(broken)?;

@@ -60,6 +60,29 @@ fn a_server_that_is_dropped_without_a_word_loses_nothing_acknowledged() {
 }
 
 #[test]
+fn what_others_keep_in_the_folder_stays_and_what_a_crash_left_goes() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    server.create("a", "Dot");
+    server.running.stop();
+    for folder in [".ssh", "papers", ".vstream-new b", ".vstream-gone c"] {
+        std::fs::create_dir(dir.path().join(folder)).unwrap();
+        std::fs::write(dir.path().join(folder).join("file"), b"mine").unwrap();
+    }
+    std::fs::write(dir.path().join(".profile"), b"mine").unwrap();
+    let server = Served::of(dir.path());
+    assert_eq!(server.running.collections, 1);
+    server.create("b", "Dot");
+    server.running.stop();
+    for kept in [".ssh/file", "papers/file", ".profile"] {
+        assert!(dir.path().join(kept).exists(), "{kept}");
+    }
+    for gone in [".vstream-new b", ".vstream-gone c"] {
+        assert!(!dir.path().join(gone).exists(), "{gone}");
+    }
+}
+
+#[test]
 fn a_collection_of_another_face_is_served() {
     let dir = tempfile::tempdir().expect("a folder");
     let schema = Schema::new([("price", AttributeKind::I64)]).unwrap();
