@@ -196,9 +196,9 @@ class Collection(Writes, Reads):
             Seconds, 1 or more, for which the version of a deleted row is kept: meanwhile an upsert
             with a lower `version` does not bring it back. Not at all if it is left out.
         segments
-            The index of the largest files of rows: `auto` or `clusters`, or `graph`, a disk graph that
-            merges write. At equal memory a graph reads more; it takes more disk, and a quarter of a
-            millisecond of CPU time per row to build. It needs `memory`, and takes none of
+            The index of the largest files of rows: `auto` or `clusters`, or `graph`, a disk graph
+            that merges write. At equal memory a graph reads more; it takes more disk, and a quarter
+            of a millisecond of CPU time per row to build. It needs `memory`, and takes none of
             `code_memory`, string ids, attributes and groups.
         remote
             Where files of rows go that searches ask for least: `s3://bucket/folder`, or a folder.

@@ -18,7 +18,8 @@ fn refuses(stage: &Stage, arguments: &[&str], sentence: &str) {
 fn settings_are_refused_with_every_sentence() {
     let stage = Stage::new(MUST_NOT_RUN);
     let set = |assignment| ["run", "job.yaml", "--set", assignment];
-    refuses(&stage, &set("parallelism=200"), "parallelism: 200 is out of range.");
+    refuses(&stage, &set("parallelism=200"), "parallelism: 200 is more than the 128 shards");
+    refuses(&stage, &set("parallelism=5000"), "parallelism: 5000 is out of range.");
     refuses(&stage, &set("parallelism"), "there is no '='");
     refuses(&stage, &set("collection.dimension=5"), "holds vectors of dimension 4");
     refuses(&stage, &set("queries.k=0"), "queries.k: 0 is out of range.");

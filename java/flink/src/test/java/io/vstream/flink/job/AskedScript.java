@@ -7,6 +7,7 @@ import io.vstream.flink.source.Script;
 import io.vstream.flink.source.ScriptSplit;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -78,7 +79,9 @@ record AskedScript(WriteScript of, long from, int every) implements Script {
                             && answer.ids()[0] == asked(position, ids)
                             && answer.distances()[0] < TOLERANCE;
             if (answer == null || answer.partial() || exact(position) && !holds) {
-                wrong.add("the query before record " + position + " got " + answer);
+                String got = answer == null ? "nothing" : found(answer);
+                long wanted = asked(position, ids);
+                wrong.add("the query of " + wanted + " before record " + position + " got " + got);
             }
             approximate += exact(position) ? 0 : 1;
             found += holds && !exact(position) ? 1 : 0;
@@ -87,6 +90,14 @@ record AskedScript(WriteScript of, long from, int every) implements Script {
             wrong.add(found + " of " + approximate + " approximate queries found their row");
         }
         return wrong;
+    }
+
+    private static String found(Answer answer) {
+        return answer
+                + " with "
+                + Arrays.toString(answer.ids())
+                + " at "
+                + Arrays.toString(answer.distances());
     }
 
     @Override
