@@ -28,6 +28,7 @@ mod qdrant;
 mod server;
 mod settings;
 mod shared;
+mod turns;
 
 pub use access::{new_key, KeyFile, Scope};
 pub use limits::Limits;

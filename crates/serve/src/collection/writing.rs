@@ -15,9 +15,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use vstream_engine::{yield_to_others, Commit, Engine, Error, NumberedWriter};
+use vstream_engine::{Commit, Engine, Error, NumberedWriter};
 
 use crate::failure::Failure;
+use crate::turns::take_turns;
 
 /// Most writes of one commit.
 const TOGETHER: usize = 64;
@@ -151,7 +152,7 @@ fn write(
     live: &AtomicU64,
 ) {
     // Queries come first: whoever waits for a write waits for the disk too.
-    yield_to_others();
+    take_turns();
     while let Some(first) = writes.blocking_recv() {
         let mut done: Vec<Done> = first(&mut rows).into_iter().collect();
         for _ in 1..TOGETHER {

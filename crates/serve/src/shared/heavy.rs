@@ -5,9 +5,9 @@ use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
-use vstream_engine::yield_to_others;
 
 use crate::failure::Failure;
+use crate::turns::take_turns;
 
 /// Bodies of fewer bytes are parsed where they were read.
 pub(crate) const LARGE: usize = 32 << 10;
@@ -29,7 +29,7 @@ impl Heavy {
             let waiting = waiting.clone();
             let thread = std::thread::Builder::new().name("parse".to_owned());
             let started = thread.spawn(move || {
-                yield_to_others();
+                take_turns();
                 while let Some(work) = next(&waiting) {
                     work();
                 }

@@ -6,6 +6,7 @@ use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value as Json};
 
 use crate::collection::PointId;
+use crate::turns::point_done;
 
 /// A vector, or what stands for one.
 #[derive(Debug, PartialEq)]
@@ -36,6 +37,7 @@ impl<'de> Deserialize<'de> for Near {
                 while let Some(number) = list.next_element()? {
                     vector.push(number);
                 }
+                point_done();
                 Ok(Near::Vector(vector))
             }
 

@@ -11,6 +11,7 @@ use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
 use crate::qdrant::filter;
 use crate::qdrant::payload;
+use crate::turns::point_done;
 
 /// A change of some points.
 pub(super) enum Change {
@@ -167,6 +168,7 @@ fn upsert(rows: &mut NumberedWriter, points: &[Prepared]) -> Result<(), Failure>
         let attributes = builder.build();
         rows.engine().check_fields(&fields(point, attributes))?;
         encoded.push(attributes.bytes().to_vec());
+        point_done();
     }
     for (point, encoded) in points.iter().zip(&encoded) {
         let attributes = Attributes::decode(encoded);
@@ -175,6 +177,7 @@ fn upsert(rows: &mut NumberedWriter, points: &[Prepared]) -> Result<(), Failure>
         let vector = &point.vector;
         let row = Row { id: point.id.id, version: 0, code: 0, shard: 0, vector, fields };
         rows.upsert(&row, false, &Condition::default())?;
+        point_done();
     }
     Ok(())
 }
