@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{sched_setaffinity, CpuSet};
 use serde::Serialize;
-use vstream_engine::{Engine, Query, Scratch, With};
+use vstream_engine::{Effort, Engine, Query, Scratch, With};
 use vstream_vector::{Metric, SplitMix};
 
 use self::client::{request, Client};
@@ -54,6 +54,8 @@ pub struct ServeReport {
     upserts_per_s: f64,
     served_per_s: f64,
     served_recall: f64,
+    /// Leaves that a query visited, at the server and in the process.
+    probes: usize,
     in_process_per_s: f64,
     in_process_with_rows_per_s: f64,
     half_load: Percentiles,
@@ -67,6 +69,7 @@ pub struct ServeReport {
 struct Server {
     child: Child,
     address: SocketAddr,
+    metrics: SocketAddr,
 }
 
 impl Drop for Server {
@@ -83,18 +86,31 @@ impl Server {
         let mut child = Command::new("taskset")
             .args(["-c", &CORES[0].to_string()])
             .arg(settings.command)
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
             .arg(settings.directory)
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed)?;
-        let mut line = String::new();
-        let out = child.stdout.take().expect("it is piped");
-        BufReader::new(out).read_line(&mut line).map_err(failed)?;
-        let address = line.trim().rsplit('/').next().and_then(|address| address.parse().ok());
-        let address = address
-            .ok_or_else(|| RunbookError::Io(format!("The server said '{}'.", line.trim())))?;
-        Ok(Server { child, address })
+        let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut said = || -> Result<SocketAddr, RunbookError> {
+            let mut line = String::new();
+            out.read_line(&mut line).map_err(failed)?;
+            let text = line.trim().trim_end_matches("/metrics");
+            let address = text.rsplit('/').next().and_then(|address| address.parse().ok());
+            address.ok_or_else(|| RunbookError::Io(format!("The server said '{text}'.")))
+        };
+        let (address, metrics) = (said()?, said()?);
+        Ok(Server { child, address, metrics })
+    }
+
+    /// Leaves that a query visits now.
+    fn probes(&self) -> Result<usize, RunbookError> {
+        let mut client = Client::connect(self.metrics)?;
+        let body = client.call(&request("GET", "/metrics", ""))?;
+        let text = String::from_utf8_lossy(body);
+        let line = text.lines().find_map(|line| line.strip_prefix("vstream_probes{"));
+        let probes = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+        probes.ok_or_else(|| RunbookError::Io("The server does not say its probes.".to_owned()))
     }
 }
 
@@ -111,6 +127,7 @@ pub fn run(
     // Until the recall guard has decided.
     closed(&server, &bodies, settings.phase)?;
     let served_per_s = closed(&server, &bodies, settings.phase)?;
+    let probes = server.probes()?;
     let served_recall = recall(&server, base, queries, &bodies)?;
     let half_load = open(&server, &bodies, served_per_s / 2.0, settings.phase, CONNECTIONS)?;
     let idle = open(&server, &bodies, 100.0, settings.phase * 2, 1)?;
@@ -119,13 +136,14 @@ pub fn run(
         beside.push(streaming(&server, base, &bodies, rate, settings.phase * 2)?);
     }
     drop(server);
-    let (in_process_per_s, in_process_with_rows_per_s) = in_process(queries, settings)?;
+    let (in_process_per_s, in_process_with_rows_per_s) = in_process(queries, settings, probes)?;
     Ok(ServeReport {
         rows: base.rows(),
         dimension: base.dimension,
         upserts_per_s,
         served_per_s,
         served_recall,
+        probes,
         in_process_per_s,
         in_process_with_rows_per_s,
         half_load,
@@ -315,7 +333,11 @@ fn recall(
 
 /// Queries per second of the same collection in this process on the server's core: of ids and distances
 /// alone, and with the rows' ids read as the server must.
-fn in_process(queries: &Matrix, settings: &ServeSettings<'_>) -> Result<(f64, f64), RunbookError> {
+fn in_process(
+    queries: &Matrix,
+    settings: &ServeSettings<'_>,
+    probes: usize,
+) -> Result<(f64, f64), RunbookError> {
     pin(CORES[0])?;
     let failed = |error: vstream_engine::Error| RunbookError::Io(error.to_string());
     let engine = Engine::open(&settings.directory.join(COLLECTION)).map_err(failed)?;
@@ -324,7 +346,8 @@ fn in_process(queries: &Matrix, settings: &ServeSettings<'_>) -> Result<(f64, f6
     let mut measure = |with_rows: bool| -> Result<f64, RunbookError> {
         let (begun, mut asked) = (Instant::now(), 0);
         while begun.elapsed() < settings.phase {
-            let query = Query::new(queries.row(asked % queries.rows()), K);
+            let effort = Effort::probes(probes);
+            let query = Query { effort, ..Query::new(queries.row(asked % queries.rows()), K) };
             if with_rows {
                 reader.answer(&query, &With::default(), &mut scratch).map_err(failed)?;
             } else {
@@ -354,7 +377,8 @@ impl ServeReport {
             "queries, 4 connections",
             format!("{} at recall@10 {:.4}", per_s(self.served_per_s), self.served_recall),
         );
-        out += &line("queries in the process, one thread", per_s(self.in_process_per_s));
+        let what = format!("queries in the process, one thread, the same {} probes", self.probes);
+        out += &line(&what, per_s(self.in_process_per_s));
         out += &line("the same, with the ids of rows read", per_s(self.in_process_with_rows_per_s));
         out += &line("served share of the process's queries", format!("{share:.0} %"));
         let ms = |times: &Percentiles| {
