@@ -18,7 +18,7 @@ from qdrant_client.http.exceptions import UnexpectedResponse
 ROOT = Path(__file__).resolve().parents[4]
 COMMAND = Path(os.environ.get("VSTREAM", ROOT / "target/release/vstream"))
 DIMENSION = 96
-ROWS = 2_000
+ROWS = 1_000
 SEED = 20261125
 CITIES = ["Oslo", "Lima", "Pune", "Bern"]
 
@@ -229,7 +229,7 @@ def test_changes_leave_what_they_leave_in_the_clients_own_store(
 ) -> None:
     clients = both(served, models.Distance.COSINE)
     rng = np.random.default_rng(SEED + 2)
-    for step in range(30):
+    for step in range(16):
         some = [int(one) for one in rng.choice(ROWS, size=20) if one % 10]
         condition = FILTERS[int(rng.integers(len(FILTERS)))]
         which = rng.integers(7)
