@@ -10,9 +10,9 @@
 //!
 //! A second table compares templates with more shards (`docs/design/route.md`).
 
-use crate::quality::{load, measure, places};
+use crate::quality::{load, measure, places, Data};
 use std::time::Instant;
-use vstream_route::{EncoderSpec, RouteSettings, Template};
+use vstream_route::{EncoderSpec, Placement, RouteSettings, Template};
 use vstream_vector::Metric;
 
 const PARALLELISMS: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
@@ -28,35 +28,46 @@ const TEMPLATES: [(usize, usize); 3] = [(1024, 20_000), (4096, 40_000), (4096, 1
 fn table_of_partitions_on_real_vectors() {
     let data = load();
     for (cells, sample_rows) in TEMPLATES {
-        let settings = RouteSettings {
-            encoder: EncoderSpec::Cells { cells, recall_target: 0.98 },
-            dimension: data.dimension,
-            metric: Metric::Cosine,
-            shards: SHARDS,
-            seed: 42,
-        };
-        let start = Instant::now();
-        let sample = &data.base[..sample_rows * data.dimension];
-        let template = Template::train(&settings, sample, 1).expect("the sample is good");
-        let bytes = template.to_bytes().len();
-        println!("{cells} cells, {sample_rows} rows: {:.1?}, {bytes} bytes", start.elapsed());
+        let template = trained(&data, SHARDS, (cells, sample_rows));
         let start = Instant::now();
         let places = places(&template, &data);
         println!("  place {:.1?} each", start.elapsed() / places.len() as u32);
         for parallelism in PARALLELISMS {
-            let start = Instant::now();
-            let seen = measure(&template, &data, &places, parallelism);
-            println!(
-                "  {parallelism:3} partitions: found {:.3}, fan-out {:.2}, max/mean {:.2}, \
-                 {:.0?} for a thousand queries",
-                seen.found,
-                seen.fan_out,
-                seen.balance,
-                start.elapsed()
-            );
-            assert!(seen.found >= 0.97, "the target is missed by more than a hundredth");
+            holds_the_target(&template, &data, &places, parallelism);
         }
     }
+}
+
+/// Trains a template, and prints its time and size.
+fn trained(data: &Data, shards: u16, (cells, sample_rows): (usize, usize)) -> Template {
+    let settings = RouteSettings {
+        encoder: EncoderSpec::Cells { cells, recall_target: 0.98 },
+        dimension: data.dimension,
+        metric: Metric::Cosine,
+        shards,
+        seed: 42,
+    };
+    let start = Instant::now();
+    let sample = &data.base[..sample_rows * data.dimension];
+    let template = Template::train(&settings, sample, 1).expect("the sample is good");
+    let (took, bytes) = (start.elapsed(), template.to_bytes().len());
+    println!("{shards} shards, {cells} cells, {sample_rows} rows: {took:.1?}, {bytes} bytes");
+    template
+}
+
+/// Routes the queries, and prints what it found and cost.
+fn holds_the_target(template: &Template, data: &Data, places: &[Vec<Placement>], parallelism: u32) {
+    let start = Instant::now();
+    let seen = measure(template, data, places, parallelism);
+    println!(
+        "  {parallelism:4} partitions: found {:.3}, fan-out {:.2}, max/mean {:.2}, \
+         {:.0?} for a thousand queries",
+        seen.found,
+        seen.fan_out,
+        seen.balance,
+        start.elapsed()
+    );
+    assert!(seen.found >= 0.97, "the target is missed by more than a hundredth");
 }
 
 /// Shards of the templates that are compared.
@@ -72,35 +83,14 @@ fn table_of_shards_on_real_vectors() {
         .into_iter()
         .flat_map(|shards| [(shards, (1024, 20_000)), (shards, (4096, 100_000))])
     {
-        let settings = RouteSettings {
-            encoder: EncoderSpec::Cells { cells, recall_target: 0.98 },
-            dimension: data.dimension,
-            metric: Metric::Cosine,
-            shards,
-            seed: 42,
-        };
-        let start = Instant::now();
-        let sample = &data.base[..sample_rows * data.dimension];
-        let template = Template::train(&settings, sample, 1).expect("the sample is good");
-        let bytes = template.to_bytes().len();
-        println!("{shards} shards, {cells} cells: {:.1?}, {bytes} bytes", start.elapsed());
+        let template = trained(&data, shards, (cells, sample_rows));
         let places = places(&template, &data);
         // Those of 200, 300 and 1,000 are not calibrated.
         for parallelism in [16, 64, 128, 200, 256, 300, 1000, 1024] {
             if parallelism > u32::from(shards) {
                 continue;
             }
-            let start = Instant::now();
-            let seen = measure(&template, &data, &places, parallelism);
-            println!(
-                "  {parallelism:4} partitions: found {:.3}, fan-out {:.2}, max/mean {:.2}, \
-                 {:.0?} for a thousand queries",
-                seen.found,
-                seen.fan_out,
-                seen.balance,
-                start.elapsed()
-            );
-            assert!(seen.found >= 0.97, "the target is missed by more than a hundredth");
+            holds_the_target(&template, &data, &places, parallelism);
         }
     }
 }
