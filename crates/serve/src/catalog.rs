@@ -28,6 +28,8 @@ const DROPPING: &str = ".vstream-gone ";
 pub(crate) struct Catalog {
     directory: PathBuf,
     collections_max: usize,
+    /// The folder is a collection itself, so none can be made in it or dropped.
+    is_collection: bool,
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
     /// Held while a collection is made or dropped.
     changing: Mutex<()>,
@@ -41,7 +43,8 @@ impl Catalog {
             |error: std::io::Error| Failure::broken(format!("{}: {error}", directory.display()));
         fs::create_dir_all(directory).map_err(broken)?;
         let mut collections = BTreeMap::new();
-        if is_collection(directory) {
+        let is_one = is_collection(directory);
+        if is_one {
             let name = directory.canonicalize().map_err(broken)?;
             let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
             collections.insert(name.clone(), Arc::new(opened(&name, directory)?));
@@ -61,6 +64,7 @@ impl Catalog {
         Ok(Catalog {
             directory: directory.to_owned(),
             collections_max: limits.collections,
+            is_collection: is_one,
             collections: RwLock::new(collections),
             changing: Mutex::new(()),
         })
@@ -82,13 +86,14 @@ impl Catalog {
     }
 
     /// Makes a collection. Errors: `CONFLICT` if it is there, `BAD_REQUEST` for a name that cannot be
-    /// or settings that cannot be.
+    /// or settings that cannot be, and where the folder is a collection itself.
     pub(crate) async fn create(
         self: &Arc<Catalog>,
         name: &str,
         settings: Settings,
     ) -> Result<(), Failure> {
         check_name(name)?;
+        self.check_changes()?;
         let _changing = self.changing.lock().await;
         if self.find(name).is_some() {
             let what = format!("the collection '{name}' is there already");
@@ -117,8 +122,10 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops a collection and its files; false if there is none. Requests that hold it end first.
+    /// Drops a collection and its files; false if there is none. Requests that hold it end first. Errors:
+    /// `BAD_REQUEST` where the folder is a collection itself.
     pub(crate) async fn drop(self: &Arc<Catalog>, name: &str) -> Result<bool, Failure> {
+        self.check_changes()?;
         let _changing = self.changing.lock().await;
         let taken = {
             let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
@@ -139,6 +146,14 @@ impl Catalog {
             Ok(true)
         });
         done.await?
+    }
+
+    /// Errors: `BAD_REQUEST` where the folder is a collection itself.
+    fn check_changes(&self) -> Result<(), Failure> {
+        match self.is_collection {
+            true => Err(Failure::bad("one collection is served alone: none is made or dropped")),
+            false => Ok(()),
+        }
     }
 
     /// Closes every collection. Blocks until all writes are on the disk.

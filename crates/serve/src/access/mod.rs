@@ -8,6 +8,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::StatusCode;
 
+pub(crate) use self::keys::hex;
 pub use self::keys::{new_key, KeyFile, Scope};
 use crate::failure::Failure;
 

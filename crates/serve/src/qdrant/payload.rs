@@ -13,17 +13,21 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
 use vstream_engine::{
     attributes_to_json, AttributeKind, AttributesBuilder, Fields, NumberedWriter, Schema,
     ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX,
 };
 
+use crate::access::hex;
 use crate::failure::Failure;
 
 /// Longer texts are attributes by their beginning and a hash: such as the text of a document.
 const KEYWORD_BYTES_MAX: usize = 256;
 /// Bytes of the beginning that such an attribute has.
 const BEGINNING: usize = 32;
+/// Bytes of its hash, SHA-256 cut off: nobody finds two texts with one.
+const HASH: usize = 16;
 /// Most levels of objects whose values are attributes.
 const LEVELS_MAX: usize = 8;
 
@@ -42,12 +46,7 @@ pub(super) fn keyword(text: &str) -> Cow<'_, str> {
     }
     let beginning = text.char_indices().take_while(|(at, c)| at + c.len_utf8() <= BEGINNING);
     let beginning: String = beginning.map(|(_, c)| c).collect();
-    // FNV-1a of 128 bits: two long texts with one beginning and one hash do not meet by chance.
-    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    for byte in text.bytes() {
-        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-    }
-    Cow::Owned(format!("{beginning}#{hash:032x}"))
+    Cow::Owned(format!("{beginning}#{}", hex(&Sha256::digest(text)[..HASH])))
 }
 
 /// The text of a value in a list.

@@ -17,7 +17,7 @@ type Work = Box<dyn FnOnce() + Send>;
 /// A thread per processor, which lets others compute first. What waits here is bounded by the bytes of
 /// all bodies.
 pub(crate) struct Heavy {
-    work: Mutex<Sender<Work>>,
+    work: Sender<Work>,
 }
 
 impl Heavy {
@@ -36,7 +36,7 @@ impl Heavy {
             });
             started.map_err(|error| format!("there is no thread: {error}"))?;
         }
-        Ok(Heavy { work: Mutex::new(work) })
+        Ok(Heavy { work })
     }
 
     /// Runs something there. Errors: `INTERNAL_SERVER_ERROR` if it panics.
@@ -49,8 +49,7 @@ impl Heavy {
             // Nobody waits any more if the connection is gone.
             let _ = done.send(work());
         });
-        let sent = self.work.lock().unwrap_or_else(PoisonError::into_inner).send(work);
-        sent.map_err(|_| Failure::broken("there is no thread for large bodies"))?;
+        self.work.send(work).map_err(|_| Failure::broken("there is no thread for large bodies"))?;
         result.await.map_err(|_| Failure::broken("a thread for large bodies ended"))
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) measured: Measured,
 }
 
-/// Marks an answer to a request that changed something, or tried to.
+/// Marks an answer to a request that changed something.
 #[derive(Clone)]
 pub(crate) struct Changed {
     pub(crate) access: Access,

@@ -121,5 +121,11 @@ fn a_collection_of_another_face_is_served() {
     let server = Served::of(&dir.path().join("shop"));
     let count = server.ok("POST", "/collections/shop/points/count", json!({}));
     assert_eq!(count, json!({"count": 200}));
+    // Nothing else could be found in its folder later, and its own files are not the server's to drop.
+    let other = json!({"vectors": {"size": 4, "distance": "Dot"}});
+    assert_eq!(server.refused("PUT", "/collections/other", other).0, 400);
+    assert_eq!(server.refused("DELETE", "/collections/shop", json!({})).0, 400);
+    let count = server.ok("POST", "/collections/shop/points/count", json!({}));
+    assert_eq!(count, json!({"count": 200}));
     server.running.stop();
 }
