@@ -86,9 +86,13 @@ pub fn answers_of_query(job: &Deployment) -> (f64, f64) {
     (each(job.source_partitions), each(0))
 }
 
-/// Bytes of templates in a checkpoint: a copy of each place task, each router and the control task.
+/// Copies of a template in a checkpoint: of the first place task, the first router, and two of the control
+/// task, which holds the one before too.
+pub const TEMPLATE_COPIES: usize = 4;
+
+/// Bytes of templates in a checkpoint.
 pub fn templates_bytes(job: &Deployment) -> f64 {
-    (2 * job.partitions + 1) as f64 * template_bytes(job)
+    TEMPLATE_COPIES as f64 * template_bytes(job)
 }
 
 /// Bytes of one template.

@@ -104,7 +104,7 @@ fn checkpoints(out: &mut String) {
             &[
                 thousands(p),
                 pair(load::template_bytes(&job) / 1e3, load::template_bytes(&wide) / 1e3),
-                thousands(2 * p + 1),
+                load::TEMPLATE_COPIES.to_string(),
                 pair(load::templates_bytes(&job) / 1e6, load::templates_bytes(&wide) / 1e6),
                 pair(load::upload_bytes(&job) / 1e6, load::upload_bytes(&wide) / 1e6),
                 pair(load::files(&job), load::files(&large)),

@@ -37,7 +37,6 @@ pub fn growing() -> Vec<Wall> {
         wall("marks into a partition", "10 Gbit/s", 10.0 * GBIT, load::marks_bytes),
         wall("the same, numbered", "1 Gbit/s", GBIT, load::numbered_marks_bytes),
         wall("answers into a merge task", "1 Gbit/s", GBIT, load::answers_bytes),
-        wall("templates of a checkpoint", "1 s of 10 Gbit/s", 10.0 * GBIT, load::templates_bytes),
         wall("network buffers of a slot", "1 GiB", GIB, load::buffer_bytes),
         wall("acks of a step", "a million", 1e6, load::acks),
         wall("reports to the JobManager", "10,000 per second", 1e4, load::reports),

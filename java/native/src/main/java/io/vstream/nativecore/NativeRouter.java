@@ -10,10 +10,17 @@ import java.util.Objects;
  */
 public final class NativeRouter implements AutoCloseable {
 
+    private static final SharedObjects SHARED =
+            new SharedObjects("router", Bridge::routerFromBytes, Bridge::routerClose);
+
     private final NativeHandle handle;
 
-    private NativeRouter(long number) {
-        this.handle = new NativeHandle("router", number, Bridge::routerClose);
+    private NativeRouter(NativeHandle handle) {
+        this.handle = handle;
+    }
+
+    private static NativeRouter own(long number) {
+        return new NativeRouter(new NativeHandle("router", number, Bridge::routerClose));
     }
 
     /**
@@ -25,7 +32,7 @@ public final class NativeRouter implements AutoCloseable {
     public static NativeRouter unplaced(String settingsJson) {
         Objects.requireNonNull(settingsJson, "settingsJson");
         NativeLibrary.load();
-        return new NativeRouter(Bridge.routerUnplaced(settingsJson));
+        return own(Bridge.routerUnplaced(settingsJson));
     }
 
     /**
@@ -39,20 +46,20 @@ public final class NativeRouter implements AutoCloseable {
     public static NativeRouter train(String settingsJson, ByteBuffer sample, int rows, long epoch) {
         Objects.requireNonNull(settingsJson, "settingsJson");
         NativeLibrary.load();
-        return new NativeRouter(
+        return own(
                 Bridge.routerTrain(
                         settingsJson, BufferLayout.checked(sample, "sample"), rows, epoch));
     }
 
     /**
-     * Reads what {@link #toBytes} wrote.
+     * Reads what {@link #toBytes} wrote. Routers of the same bytes share their memory.
      *
      * @throws EngineException CORRUPT if a byte is not what was written
      */
     public static NativeRouter fromBytes(byte[] template) {
         Objects.requireNonNull(template, "template");
         NativeLibrary.load();
-        return new NativeRouter(Bridge.routerFromBytes(template));
+        return new NativeRouter(SHARED.of(template));
     }
 
     /** The template as bytes, versioned and checksummed. */

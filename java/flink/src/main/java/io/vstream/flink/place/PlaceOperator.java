@@ -154,6 +154,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         super.snapshotState(context);
         totals.snapshot();
         state.snapshot(expiry == null ? Frontier.NO_TIME : Frontier.kept(expiry.watermark()));
+        state.templates().snapshot(subtask(), template.entries());
     }
 
     @Override
@@ -161,7 +162,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         super.open();
         int partitions = partitionCount.count(getContainingTask());
         ShardKeys keys = ShardKeys.ofCollection(collection);
-        template = new TemplateSwitch(collection, dimension, state.template());
+        template = new TemplateSwitch(collection, dimension, state.templates());
         copies = new CopyTracker(keys, partitions);
         writes = new WriteSender(output, keys, partitions, copies, sent);
         offsets =

@@ -1,18 +1,15 @@
 package io.vstream.flink.place;
 
+import io.vstream.flink.handover.TemplateState;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.state.VectorSerializer;
-import org.apache.flink.api.common.state.BroadcastState;
 import org.apache.flink.api.common.state.KeyedStateStore;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
-import org.apache.flink.api.common.state.MapStateDescriptor;
 import org.apache.flink.api.common.state.OperatorStateStore;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
-import org.apache.flink.api.common.typeutils.base.IntSerializer;
 import org.apache.flink.api.common.typeutils.base.LongSerializer;
-import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.runtime.state.KeyedStateBackend;
 import org.apache.flink.runtime.state.KeyedStateFunction;
 import org.apache.flink.runtime.state.StateInitializationContext;
@@ -36,7 +33,7 @@ final class PlaceState {
     private final ValueState<float[]> held;
     private final ValueState<Location> leaving;
     private final ValueState<Long> end;
-    private final BroadcastState<Integer, byte[]> template;
+    private final TemplateState templates;
     private final ListState<Long> clockState;
     private final ListState<Long> watermarkState;
     private final long watermark;
@@ -52,12 +49,7 @@ final class PlaceState {
         leaving = keyed.getState(leavingDescriptor);
         end = keyed.getState(endDescriptor);
         OperatorStateStore operator = context.getOperatorStateStore();
-        template =
-                operator.getBroadcastState(
-                        new MapStateDescriptor<>(
-                                "template",
-                                IntSerializer.INSTANCE,
-                                BytePrimitiveArraySerializer.INSTANCE));
+        templates = new TemplateState(operator);
         clockState =
                 operator.getUnionListState(
                         new ListStateDescriptor<>("clock", LongSerializer.INSTANCE));
@@ -111,8 +103,8 @@ final class PlaceState {
     }
 
     /** Templates and moved ranges: see {@link TemplateSwitch}. */
-    BroadcastState<Integer, byte[]> template() {
-        return template;
+    TemplateState templates() {
+        return templates;
     }
 
     /** The watermark that all subtasks of the checkpoint had reached. */

@@ -26,6 +26,11 @@ final class Placements implements AutoCloseable {
         router = next;
     }
 
+    /** The template as bytes. */
+    byte[] template() {
+        return router.toBytes();
+    }
+
     /** Epoch of the template. */
     long epoch() {
         return router.epoch();

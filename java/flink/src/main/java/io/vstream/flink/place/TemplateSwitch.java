@@ -1,9 +1,11 @@
 package io.vstream.flink.place;
 
 import io.vstream.flink.handover.Command;
+import io.vstream.flink.handover.TemplateState;
 import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
-import org.apache.flink.api.common.state.BroadcastState;
+import java.util.HashMap;
+import java.util.Map;
 
 /**
  * The template that rows are placed by, and its change for the next one.
@@ -14,36 +16,48 @@ import org.apache.flink.api.common.state.BroadcastState;
  *   <li>"done" ends that: the new owners have all rows.
  * </ol>
  *
- * All of it is broadcast state, so a restored subtask goes on in the same step.
+ * All of it is in every checkpoint, so a restored subtask goes on in the same step.
  */
 final class TemplateSwitch implements AutoCloseable {
 
-    /** Key of the template in use. */
-    private static final Integer TEMPLATE = 0;
-
-    /** Key of the announced template. */
-    private static final Integer NEXT = 1;
-
-    /** Key of the ranges with two owners; there from "switch" to "done". */
-    private static final Integer MOVES = 2;
-
-    private final BroadcastState<Integer, byte[]> state;
     private final Placements placements;
+
+    /** True if the template in use was learned. */
+    private boolean learned;
+
+    private NativeRouter next;
     private MovedRanges moves;
 
     /**
      * @param collection normalised settings as JSON
      * @param dimension elements of every vector
+     * @param state what was restored
      */
-    TemplateSwitch(String collection, int dimension, BroadcastState<Integer, byte[]> state)
-            throws Exception {
-        this.state = state;
-        byte[] known = state.get(TEMPLATE);
+    TemplateSwitch(String collection, int dimension, TemplateState state) {
+        byte[] known = state.take(TemplateState.TEMPLATE);
+        learned = known != null;
         NativeRouter router =
-                known == null ? NativeRouter.unplaced(collection) : NativeRouter.fromBytes(known);
+                learned ? NativeRouter.fromBytes(known) : NativeRouter.unplaced(collection);
         placements = new Placements(dimension, router);
-        byte[] pending = state.get(MOVES);
+        byte[] announced = state.take(TemplateState.NEXT);
+        next = announced == null ? null : NativeRouter.fromBytes(announced);
+        byte[] pending = state.take(TemplateState.MOVES);
         moves = pending == null ? null : new MovedRanges(pending);
+    }
+
+    /** What a checkpoint holds of it. */
+    Map<Integer, byte[]> entries() {
+        Map<Integer, byte[]> entries = new HashMap<>();
+        if (learned) {
+            entries.put(TemplateState.TEMPLATE, placements.template());
+        }
+        if (next != null) {
+            entries.put(TemplateState.NEXT, next.toBytes());
+        }
+        if (moves != null) {
+            entries.put(TemplateState.MOVES, moves.bytes());
+        }
+        return entries;
     }
 
     /** Places rows by the template in use. */
@@ -57,43 +71,49 @@ final class TemplateSwitch implements AutoCloseable {
     }
 
     /** Epoch of the last hand-over that is done; 0 for a template that needs no training. */
-    long epochDone() throws Exception {
-        return state.get(TEMPLATE) == null ? 0 : placements.epoch() - (moves == null ? 0 : 1);
+    long epochDone() {
+        return learned ? placements.epoch() - (moves == null ? 0 : 1) : 0;
     }
 
     /** Keeps the next template. */
-    void announce(Command command) throws Exception {
+    void announce(Command command) {
         if (command.epoch() > placements.epoch()) {
-            state.put(NEXT, command.template());
+            forgetNext();
+            next = NativeRouter.fromBytes(command.template());
         }
     }
 
     /** Puts the announced template in use; false if it is in use. */
-    boolean change(Command command) throws Exception {
+    boolean change(Command command) {
         if (command.epoch() <= placements.epoch()) {
             return false;
         }
-        byte[] next = state.get(NEXT);
-        state.put(TEMPLATE, next);
-        state.remove(NEXT);
-        state.put(MOVES, command.moves());
-        placements.use(NativeRouter.fromBytes(next));
+        placements.use(next);
+        learned = true;
+        next = null;
         moves = new MovedRanges(command.moves());
         return true;
     }
 
     /** Leaves every range to its new owner; false if it has one owner. */
-    boolean end(Command command) throws Exception {
+    boolean end(Command command) {
         if (moves == null || command.epoch() != placements.epoch()) {
             return false;
         }
-        state.remove(MOVES);
         moves = null;
         return true;
     }
 
+    private void forgetNext() {
+        if (next != null) {
+            next.close();
+            next = null;
+        }
+    }
+
     @Override
     public void close() {
+        forgetNext();
         placements.close();
     }
 }

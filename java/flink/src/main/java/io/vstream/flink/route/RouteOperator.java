@@ -3,6 +3,7 @@ package io.vstream.flink.route;
 import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.handover.Step;
+import io.vstream.flink.handover.TemplateState;
 import io.vstream.flink.ingest.QueryRecord;
 import io.vstream.flink.ingest.Ticket;
 import io.vstream.flink.metrics.Level;
@@ -13,11 +14,10 @@ import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
-import org.apache.flink.api.common.state.BroadcastState;
-import org.apache.flink.api.common.state.MapStateDescriptor;
-import org.apache.flink.api.common.typeutils.base.IntSerializer;
-import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.TwoInputStreamOperator;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
@@ -29,7 +29,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * template names. While ranges change hands, from "announce" to "settle", a query visits those that
  * the old template or the new one names. An exact query always visits all partitions.
  *
- * <p>Templates are broadcast state. Checkpoints are aligned, so after a restore, at any
+ * <p>Templates are in every checkpoint. Checkpoints are aligned, so after a restore, at any
  * parallelism, the router goes on as it was. It acknowledges each command to every partition.
  *
  * <p>A share of the queries is audited: a second query, the shadow, goes to all partitions, which
@@ -39,12 +39,6 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
         implements TwoInputStreamOperator<QueryRecord, Command, QueryCopy> {
 
     private static final long serialVersionUID = 1L;
-
-    /** Name of the template in broadcast state. */
-    private static final Integer TEMPLATE = 0;
-
-    /** Name of the announced one. */
-    private static final Integer NEXT = 1;
 
     private static final int EXACT = -1;
 
@@ -59,7 +53,8 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
 
     private transient ShardKeys keys;
     private transient int partitions;
-    private transient BroadcastState<Integer, byte[]> template;
+    private transient TemplateState templates;
+    private transient boolean learned;
     private transient NativeRouter router;
     private transient NativeRouter next;
     private transient ByteBuffer placement;
@@ -93,13 +88,20 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
-        template =
-                context.getOperatorStateStore()
-                        .getBroadcastState(
-                                new MapStateDescriptor<>(
-                                        "template",
-                                        IntSerializer.INSTANCE,
-                                        BytePrimitiveArraySerializer.INSTANCE));
+        templates = new TemplateState(context.getOperatorStateStore());
+    }
+
+    @Override
+    public void snapshotState(StateSnapshotContext context) throws Exception {
+        super.snapshotState(context);
+        Map<Integer, byte[]> entries = new HashMap<>();
+        if (learned) {
+            entries.put(TemplateState.TEMPLATE, router.toBytes());
+        }
+        if (next != null) {
+            entries.put(TemplateState.NEXT, next.toBytes());
+        }
+        templates.snapshot(subtask(), entries);
     }
 
     @Override
@@ -115,12 +117,13 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
         others = new int[partitions];
         record = new StreamRecord<>(null);
         epoch = new Meters(getMetricGroup()).level(Names.EPOCH);
-        byte[] known = template.get(TEMPLATE);
-        router = known == null ? NativeRouter.unplaced(collection) : NativeRouter.fromBytes(known);
-        byte[] announced = template.get(NEXT);
+        byte[] known = templates.take(TemplateState.TEMPLATE);
+        learned = known != null;
+        router = learned ? NativeRouter.fromBytes(known) : NativeRouter.unplaced(collection);
+        byte[] announced = templates.take(TemplateState.NEXT);
         next = announced == null ? null : NativeRouter.fromBytes(announced);
         // A template that needs no training has no epoch that anyone waits for.
-        epoch.set(known == null ? 0 : router.epoch());
+        epoch.set(learned ? router.epoch() : 0);
     }
 
     @Override
@@ -158,25 +161,27 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
     public void processElement2(StreamRecord<Command> element) throws Exception {
         Command event = element.getValue();
         if (event.step() == Step.ANNOUNCE && event.epoch() > router.epoch()) {
-            template.put(NEXT, event.template());
             if (next != null) {
                 next.close();
             }
             next = NativeRouter.fromBytes(event.template());
         }
         if (event.step() == Step.SETTLE && next != null && next.epoch() == event.epoch()) {
-            template.put(TEMPLATE, template.get(NEXT));
-            template.remove(NEXT);
             router.close();
             router = next;
+            learned = true;
             next = null;
             epoch.set(router.epoch());
         }
-        CommandAck ack = event.ack(getRuntimeContext().getTaskInfo().getIndexOfThisSubtask());
+        CommandAck ack = event.ack(subtask());
         for (int partition = 0; partition < partitions; partition++) {
             int shard = keys.shardIn(partition, partitions);
             output.collect(record.replace(QueryCopy.of(ack, shard)));
         }
+    }
+
+    private int subtask() {
+        return getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
     }
 
     /**

@@ -20,6 +20,7 @@ import java.util.TreeSet;
 import java.util.stream.IntStream;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.util.AbstractStreamOperatorTestHarness;
 import org.apache.flink.streaming.util.TwoInputStreamOperatorTestHarness;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
@@ -44,6 +45,21 @@ class RouteOperatorTest {
                 new TwoInputStreamOperatorTestHarness<>(
                         new RouteOperator(
                                 COLLECTION, DIMENSION, task -> PARTITIONS, auditShare, true));
+        harness.setup(QueryCopy.TYPE.createSerializer(null));
+        if (state != null) {
+            harness.initializeState(state);
+        }
+        harness.open();
+        taken = 0;
+    }
+
+    private void open(int parallelism, int subtask, OperatorSubtaskState state) throws Exception {
+        harness =
+                new TwoInputStreamOperatorTestHarness<>(
+                        new RouteOperator(COLLECTION, DIMENSION, task -> PARTITIONS, 0, true),
+                        KEYS.shards(),
+                        parallelism,
+                        subtask);
         harness.setup(QueryCopy.TYPE.createSerializer(null));
         if (state != null) {
             harness.initializeState(state);
@@ -145,6 +161,38 @@ class RouteOperatorTest {
         harness.close();
         open(0, state);
         assertThat(ask(1, 0)).hasSize(visited);
+    }
+
+    @Test
+    void oneSubtaskWritesTheTemplatesOfAll() throws Exception {
+        List<OperatorSubtaskState> states = new ArrayList<>();
+        for (int subtask = 0; subtask < 2; subtask++) {
+            open(2, subtask, null);
+            settleAll();
+            command(2, Step.ANNOUNCE, trained(77, 2));
+            states.add(harness.snapshot(1, 1));
+            harness.close();
+        }
+        long both = template(1).length + template(2).length;
+        assertThat(states.get(0).getStateSize()).isGreaterThan(both);
+        assertThat(states.get(1).getStateSize()).isLessThan(both / 10);
+        OperatorSubtaskState all =
+                AbstractStreamOperatorTestHarness.repackageState(
+                        states.toArray(new OperatorSubtaskState[0]));
+        for (int subtask = 0; subtask < 3; subtask++) {
+            open(
+                    3,
+                    subtask,
+                    AbstractStreamOperatorTestHarness.repartitionOperatorState(
+                            all, KEYS.shards(), 2, 3, subtask));
+            List<List<Integer>> between = visits();
+            command(2, Step.SETTLE, null);
+            assertThat(visits()).isNotEqualTo(between);
+            assertThat(ask(1, 0)).hasSizeLessThan(PARTITIONS);
+            if (subtask < 2) {
+                harness.close();
+            }
+        }
     }
 
     @Test
