@@ -2,7 +2,11 @@
 
 CARGO ?= cargo
 MVN ?= mvn -B -ntp
-JAVA := $(MVN) -f java/pom.xml
+# How Rust is built: release for users. CI builds all of it once, with checks; see Cargo.toml.
+PROFILE ?= release
+BUILT := target/$(PROFILE)
+TESTED := $(if $(filter release,$(PROFILE)),,--profile $(PROFILE))
+JAVA := $(MVN) -f java/pom.xml -Dvstream.native.dir=$(CURDIR)/$(BUILT)
 # For java: -Ppeers builds the clients of the databases that bench-job compares with.
 PROFILES ?=
 # The builder of the Python package: the version that python/pyproject.toml names.
@@ -43,7 +47,7 @@ build: dist/.built ## everything a user needs, in dist/
 
 # One cargo call for both, so that their common crates are built once.
 native: # the vstream command and the native library, in target/release
-	$(CARGO) build --release -p vstream-cli -p vstream-native
+	$(CARGO) build --profile $(PROFILE) -p vstream-cli -p vstream-native
 
 java: native # the jars, with the native library inside
 	rm -rf java/flink/target/lib $(if $(PROFILES),java/peers/target/lib)
@@ -58,7 +62,7 @@ dist/wheel/.built: $(SOURCES) $(PYTHON_SOURCES)
 	[ -x .venv/bin/python ] || python3 -m venv .venv
 	.venv/bin/pip install -q maturin==$(MATURIN)
 	rm -rf dist/wheel
-	cd python && ../.venv/bin/maturin build --release --locked -q --out ../dist/wheel
+	cd python && ../.venv/bin/maturin build --profile $(PROFILE) --locked -q --out ../dist/wheel
 	.venv/bin/python tools/wheel.py dist/wheel
 	touch $@
 
@@ -71,14 +75,14 @@ dist/.built: $(SOURCES)
 	$(MAKE) java
 	rm -rf dist/bin dist/lib dist/plugins dist/*.jar
 	mkdir -p dist/bin dist/lib
-	cp target/release/vstream dist/bin/
+	cp $(BUILT)/vstream dist/bin/
 	cp -r java/flink/target/plugins dist/
 	cp java/flink/target/lib/*.jar java/flink/target/vstream-flink-*.jar dist/lib/
 	cp java/flink/target/vstream-cluster-*.jar dist/
 	touch $@
 
 test: native python ## every test
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked $(TESTED)
 	$(MAKE) --no-print-directory test-s3
 	$(MAKE) --no-print-directory model
 	$(JAVA) verify

@@ -46,6 +46,8 @@ pub struct JobSettings {
     pub rebalance: RebalanceSettings,
     /// How partitions answer.
     pub search: SearchSettings,
+    /// How partitions answer questions from outside. `None`: they do not.
+    pub reads: Option<ReadSettings>,
     /// Checkpoints. `None`: the job makes none.
     pub checkpoint: Option<CheckpointSettings>,
     /// Private local folder of the engines.
@@ -104,6 +106,22 @@ pub struct SearchSettings {
     pub in_flight: u32,
     /// The treatment of a query when all slots are taken.
     pub when_full: WhenFull,
+}
+
+/// How partitions answer questions from outside the job.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ReadSettings {
+    /// Address that each partition listens at, at a free port.
+    pub host: String,
+    /// File on each machine whose first line is the key that readers must know.
+    pub key_file: Option<PathBuf>,
+    /// PKCS#12 file on each machine with the certificate for TLS.
+    pub keystore: Option<PathBuf>,
+    /// File on each machine whose first line is the password of the keystore.
+    pub password_file: Option<PathBuf>,
+    /// Largest number of connections to a partition.
+    pub connections: u32,
 }
 
 /// The treatment of a query when the largest number of searches is in flight.
@@ -197,6 +215,7 @@ impl JobSettings {
             audit_share: root.number("audit-share", 0.0..=1.0, 0.0025),
             rebalance: RebalanceSettings::read(&root.section("rebalance")),
             search: SearchSettings::read(&root.section("search"), when_full),
+            reads: root.has("reads").then(|| ReadSettings::read(&root.section("reads"))),
             checkpoint: root
                 .has("checkpoint")
                 .then(|| CheckpointSettings::read(&root.section("checkpoint"))),
@@ -242,6 +261,7 @@ impl JobSettings {
         }
         self.check_rebalance(root);
         self.check_groups(root);
+        self.check_reads(root);
         if let EncoderSettings::Cells { cells, .. } = self.collection.encoder {
             if cells * ROWS_PER_CELL > self.training_sample {
                 let sentence = format!(
@@ -279,6 +299,29 @@ impl JobSettings {
         if self.rebalance.policy != RebalancePolicy::None {
             let sentence = "an isolated group stays in its shard. Set it to none.";
             root.note("rebalance.policy", sentence);
+        }
+    }
+
+    /// Refuses an address that other machines reach without a key and TLS, and reads that nobody finds.
+    fn check_reads(&self, root: &Section) {
+        let Some(reads) = &self.reads else { return };
+        let is_loopback = reads.host == "localhost"
+            || reads.host.parse().is_ok_and(|host: std::net::IpAddr| host.is_loopback());
+        let secrets = [&reads.key_file, &reads.keystore, &reads.password_file];
+        if !is_loopback && secrets.iter().any(|file| file.is_none()) {
+            let sentence = "other machines reach this address: give reads.key-file, reads.keystore \
+                            and reads.password-file too, or set it to 127.0.0.1.";
+            root.note("reads.host", sentence);
+        }
+        if self.checkpoint.is_none() {
+            let sentence = "where partitions answer is published in the folder of the checkpoints, \
+                            and there is none. Add checkpoint with a path, or remove it.";
+            root.note("reads", sentence);
+        }
+        if self.collection.is_isolated() {
+            let sentence = "isolated groups cannot be asked from outside the job. Remove it, or \
+                            collection.groups.";
+            root.note("reads", sentence);
         }
     }
 
@@ -422,6 +465,21 @@ impl SearchSettings {
             threads: section.integer("threads", 0..=64, Some(1)) as u32,
             in_flight: section.integer("in-flight", 1..=4_096, Some(places)) as u32,
             when_full,
+        };
+        section.finish();
+        settings
+    }
+}
+
+impl ReadSettings {
+    fn read(section: &Section) -> ReadSettings {
+        let file = |key| section.has(key).then(|| section.path(key, None));
+        let settings = ReadSettings {
+            host: section.text("host", Some("127.0.0.1")),
+            key_file: file("key-file"),
+            keystore: file("keystore"),
+            password_file: file("password-file"),
+            connections: section.integer("connections", 1..=4_096, Some(64)) as u32,
         };
         section.finish();
         settings

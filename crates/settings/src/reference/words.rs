@@ -109,6 +109,12 @@ pub(super) const TABLES: &[(&str, &str, &str)] = &[
     ),
     ("search", "`search`", "How each partition answers."),
     (
+        "reads",
+        "`reads`",
+        "How programs outside the job ask its partitions, without a topic: \
+         [ask a job](ask-a-job.md). Without this section they cannot.",
+    ),
+    (
         "checkpoint",
         "`checkpoint`",
         "When the job's state is saved, and where. Without this section there are no checkpoints: \
@@ -159,6 +165,7 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     ),
     ("", "rebalance", "When ranges change partition."),
     ("", "search", "How partitions answer."),
+    ("", "reads", "How programs outside the job ask it."),
     ("", "checkpoint", "When and where the job's state is saved."),
     ("", "state", "Where the engines work."),
     ("", "snapshot", "Where a snapshot goes at the end."),
@@ -427,6 +434,20 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
         "`shed` answers a query without a place at once as `partial`; `wait` makes it wait, and the source \
          with it. The default is `shed` for topics.",
     ),
+    (
+        "reads",
+        "host",
+        "Address that each partition listens at, at a free port. Any but this machine's own needs the \
+         three files.",
+    ),
+    ("reads", "key-file", "File on each machine whose first line is the key that readers must know."),
+    ("reads", "keystore", "PKCS#12 file on each machine with the certificate for TLS."),
+    (
+        "reads",
+        "password-file",
+        "File on each machine whose first line is the password of the keystore.",
+    ),
+    ("reads", "connections", "Connections to each partition at most."),
     ("checkpoint", "interval", "Time between two checkpoints."),
     ("checkpoint", "path", "Folder of the checkpoints."),
     ("checkpoint", "timeout", "After this a checkpoint that has not completed is given up."),

@@ -37,6 +37,7 @@ fn a_job_is_completed_with_defaults() {
         "audit-share": 0.0025,
         "rebalance": {"policy": "none", "interval": 5000, "trigger": 1.15},
         "search": {"threads": 1, "in-flight": 32, "when-full": "wait"},
+        "reads": null,
         "checkpoint": null,
         "state": {"path": folder.join("state")},
         "snapshot": null,

@@ -1,5 +1,8 @@
 package io.vstream.flink;
 
+import io.vstream.flink.ingest.AnswerOrder;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.row.RowFieldsBlock;
 import io.vstream.flink.state.RecordSerializer;
 import io.vstream.flink.state.RecordType;
@@ -53,6 +56,30 @@ public record VectorQuery(
     /** Asks for as many rows as the search was built with. */
     public static VectorQuery of(long id, float... vector) {
         return new VectorQuery(id, vector, 0, false);
+    }
+
+    /**
+     * The question as the job's steps take it.
+     *
+     * @param usualK rows of a question that does not say
+     */
+    public Incoming asIncoming(int usualK) {
+        Incoming in = new Incoming();
+        in.kind = Incoming.Kind.QUERY;
+        in.id = id;
+        in.vector = vector;
+        in.k = k == 0 ? usualK : k;
+        in.effort = exact ? -1 : 0;
+        in.intendedNanos = EpochClock.nanos();
+        in.measured = true;
+        in.filter = filter;
+        in.with = with.toArray(String[]::new);
+        in.radius = radius;
+        in.group = group;
+        in.order =
+                AnswerOrder.json(
+                        order.text(), order.rank(), order.parameters(), in.vector.length > 0);
+        return in;
     }
 
     /** The same question, for {@code rows} rows. */

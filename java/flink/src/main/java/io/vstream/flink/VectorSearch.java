@@ -2,14 +2,13 @@ package io.vstream.flink;
 
 import io.vstream.flink.dataflow.DataflowSettings;
 import io.vstream.flink.dataflow.SearchDataflow;
-import io.vstream.flink.ingest.AnswerOrder;
 import io.vstream.flink.ingest.BadRecord;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.merge.Answer;
-import io.vstream.flink.metrics.EpochClock;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.row.Schema;
+import io.vstream.flink.search.ReadSettings;
 import io.vstream.nativecore.EngineException;
 import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeSettings;
@@ -140,6 +139,7 @@ public final class VectorSearch {
         private int searchesInFlight;
         private double auditShare;
         private boolean shed = true;
+        private ReadSettings reads;
         private Duration deadline = Duration.ofMillis(DataflowSettings.MERGE_DEADLINE_MILLIS);
         private Duration timeToLive = Duration.ZERO;
 
@@ -283,6 +283,31 @@ public final class VectorSearch {
             return this;
         }
 
+        /**
+         * Lets readers outside the job ask its partitions, on this machine alone: see {@link
+         * io.vstream.flink.ask.JobReader}. Where partitions answer is published in the folder of
+         * the checkpoints.
+         */
+        public Builder reads() {
+            return reads("127.0.0.1", null, null, null);
+        }
+
+        /**
+         * Lets readers on other machines ask, with a key and TLS. The files are on every machine of
+         * the job.
+         *
+         * @param host address that each partition listens at, at a free port; 0.0.0.0 for all
+         * @param keyFile its first line is the key that readers must know
+         * @param keystore PKCS#12 file with the certificate
+         * @param passwordFile its first line is the password of the keystore
+         */
+        public Builder reads(String host, String keyFile, String keystore, String passwordFile) {
+            reads =
+                    new ReadSettings(
+                            host, keyFile, keystore, passwordFile, ReadSettings.CONNECTIONS, null);
+            return this;
+        }
+
         /** Share of the queries that are also answered exactly, to measure recall; 0 if not set. */
         public Builder auditShare(double share) {
             if (!(share >= 0 && share <= 1)) {
@@ -347,29 +372,7 @@ public final class VectorSearch {
         }
 
         private DataStream<Incoming> questions(int usualK) {
-            return queries.map(
-                            query -> {
-                                Incoming in = new Incoming();
-                                in.kind = Incoming.Kind.QUERY;
-                                in.id = query.id();
-                                in.vector = query.vector();
-                                in.k = query.k() == 0 ? usualK : query.k();
-                                in.effort = query.exact() ? -1 : 0;
-                                in.intendedNanos = EpochClock.nanos();
-                                in.measured = true;
-                                in.filter = query.filter();
-                                in.with = query.with().toArray(String[]::new);
-                                in.radius = query.radius();
-                                in.group = query.group();
-                                VectorQuery.Order order = query.order();
-                                in.order =
-                                        AnswerOrder.json(
-                                                order.text(),
-                                                order.rank(),
-                                                order.parameters(),
-                                                in.vector.length > 0);
-                                return in;
-                            })
+            return queries.map(query -> query.asIncoming(usualK))
                     .returns(Incoming.TYPE)
                     .setParallelism(queries.getParallelism())
                     .name(step("questions"))
@@ -390,6 +393,7 @@ public final class VectorSearch {
                     .searchThreads(searchThreads)
                     .searchesInFlight(searchesInFlight)
                     .shed(shed)
+                    .reads(reads)
                     .build();
         }
 

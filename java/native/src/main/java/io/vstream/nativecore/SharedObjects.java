@@ -9,8 +9,8 @@ import java.util.function.LongConsumer;
 import java.util.function.ToLongFunction;
 
 /**
- * Immutable native objects by the bytes that they were read from: all subtasks of a process hold one
- * object, which goes with its last owner. For any number of threads.
+ * Immutable native objects by the bytes that they were read from: all subtasks of a process hold
+ * one object, which goes with its last owner. For any number of threads.
  */
 final class SharedObjects {
 

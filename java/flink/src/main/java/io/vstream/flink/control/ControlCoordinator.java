@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
+import org.apache.flink.core.fs.Path;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequestHandler;
@@ -52,18 +53,25 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
     private final String files;
     private final RecallSteering steering = new RecallSteering();
     private final LargeGroups.Heard largeGroups = new LargeGroups.Heard();
+    private final ReadPoints readPoints;
     private long sampled;
 
     /**
      * @param files folder of the rows that change partition, to be removed; null if it is not for
      *     this relay to do
+     * @param readPoints hears where partitions answer; null if they do not
      */
     private ControlCoordinator(
-            CoordinatorStore store, String search, boolean control, String files) {
+            CoordinatorStore store,
+            String search,
+            boolean control,
+            String files,
+            ReadPoints readPoints) {
         this.store = store;
         this.key = "vstream-reports-" + search;
         this.control = control;
         this.files = files;
+        this.readPoints = readPoints;
     }
 
     /**
@@ -74,10 +82,23 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
      * @param control true at the control task, false at search
      * @param folder below which rows change partition, which the control task's relay clears of
      *     what its job has left; null if they never do
+     * @param reads folder where search's coordinator publishes the partitions; null for none
+     * @param collection normalised settings as JSON
      */
-    record CoordinatorProvider(OperatorID operator, String search, boolean control, String folder)
+    record CoordinatorProvider(
+            OperatorID operator,
+            String search,
+            boolean control,
+            String folder,
+            String reads,
+            String collection)
             implements Provider {
         private static final long serialVersionUID = 1L;
+
+        /** Of a search that nobody asks from outside. */
+        CoordinatorProvider(OperatorID operator, String search, boolean control, String folder) {
+            this(operator, search, control, folder, null, null);
+        }
 
         @Override
         public OperatorID getOperatorId() {
@@ -88,7 +109,10 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
         public OperatorCoordinator create(Context context) {
             boolean sweeps = control && folder != null;
             String files = sweeps ? HandoverFolder.of(folder, context.getJobID()) : null;
-            return new ControlCoordinator(context.getCoordinatorStore(), search, control, files);
+            ReadPoints readPoints =
+                    control || reads == null ? null : new ReadPoints(new Path(reads), collection);
+            return new ControlCoordinator(
+                    context.getCoordinatorStore(), search, control, files, readPoints);
         }
     }
 
@@ -142,6 +166,12 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
         }
         if (request instanceof LargeGroups.Request asked) {
             return CompletableFuture.completedFuture(largeGroups.answer(asked));
+        }
+        if (request instanceof ReadPoints.Report report) {
+            if (readPoints != null) {
+                readPoints.add(report);
+            }
+            return CompletableFuture.completedFuture(HEARD);
         }
         if (request instanceof SampleRequest sample) {
             long granted = Math.min(sample.vectors, Math.max(0, sample.vectorsMax - sampled));
@@ -223,6 +253,9 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
     /** Reports of an earlier attempt may speak of other partitions, and its sample may be lost. */
     private void forget() {
         sampled = 0;
+        if (readPoints != null) {
+            readPoints.forget();
+        }
         if (control) {
             store.compute(key, (name, old) -> null);
         }
@@ -245,6 +278,9 @@ final class ControlCoordinator implements OperatorCoordinator, CoordinationReque
     @Override
     public void close() throws Exception {
         forget();
+        if (readPoints != null) {
+            readPoints.close();
+        }
         if (files != null) {
             AtomicBoolean late = new AtomicBoolean();
             Thread sweep =

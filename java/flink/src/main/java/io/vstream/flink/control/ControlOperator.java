@@ -9,6 +9,8 @@ import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Level;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
+import io.vstream.flink.published.LatestFile;
+import io.vstream.flink.published.PublishedTemplates;
 import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
 import java.io.IOException;
@@ -26,6 +28,7 @@ import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import org.apache.flink.core.fs.Path;
 import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
@@ -65,6 +68,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
     private final RebalanceSettings settings;
     private final transient MailboxExecutor mailbox;
     private final transient Planner planner;
+    private final String reads;
 
     private transient ListState<byte[]> state;
     private transient long run;
@@ -77,6 +81,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
     private transient CellLoads loads;
     private transient PartitionSamples samples;
     private transient HandoverFolder files;
+    private transient LatestFile published;
     private transient long commandedNanos;
     private transient List<Long> stepMillis;
     private transient boolean resumed;
@@ -95,11 +100,13 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
     ControlOperator(
             StreamOperatorParameters<Command> parameters,
             RebalanceSettings settings,
-            String collection) {
+            String collection,
+            String reads) {
         super(parameters);
         this.settings = settings;
         this.mailbox = parameters.getMailboxExecutor();
         this.planner = new Planner(settings, collection);
+        this.reads = reads;
     }
 
     @Override
@@ -155,6 +162,8 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
                         ? null
                         : new HandoverFolder(
                                 HandoverFolder.of(settings.folder(), getRuntimeContext()));
+        published = reads == null ? null : new LatestFile(PublishedTemplates.path(new Path(reads)));
+        publish();
         schedule(0, this::resume);
         if (settings.enabled()) {
             schedule(settings.intervalMillis(), this::look);
@@ -299,6 +308,9 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         if (background != null) {
             background.close();
         }
+        if (published != null) {
+            published.close();
+        }
         super.close();
     }
 
@@ -326,6 +338,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         moves = moves();
         stepMillis.clear();
         epochLevel.set(epoch);
+        publish();
         LOG.info("Template {} begins: {} ranges change partition.", epoch, moves.count());
         command();
     }
@@ -342,6 +355,7 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
         }
         stepMillis.add(TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - commandedNanos));
         step = step.next();
+        publish();
         command();
         if (step == Step.DONE) {
             LOG.info("Template {} is in use; its steps took {} ms.", epoch, stepMillis);
@@ -349,6 +363,16 @@ public final class ControlOperator extends AbstractStreamOperator<Command>
             if (files != null) {
                 files.deleteAll();
             }
+        }
+    }
+
+    /** Says outside which templates count. What is behind is harmless: see {@code JobReader}. */
+    private void publish() {
+        if (published != null && (step == Step.ANNOUNCE || step == Step.DONE || !resumed)) {
+            boolean changing = step != Step.DONE;
+            published.publish(
+                    new PublishedTemplates(run, epoch, changing, changing ? older : NONE, newer)
+                            .toBytes());
         }
     }
 

@@ -1,6 +1,7 @@
 package io.vstream.flink.control;
 
 import io.vstream.flink.handover.PartitionReport;
+import io.vstream.flink.published.ReadAddress;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.concurrent.CompletableFuture;
@@ -18,6 +19,7 @@ public final class PartitionReporter {
 
     private final TaskOperatorEventGateway jobManager;
     private final OperatorID operator;
+    private ReadPoints.Report readPoint;
     private CompletableFuture<CoordinationResponse> last;
     private long lastPosition;
 
@@ -28,6 +30,22 @@ public final class PartitionReporter {
     public PartitionReporter(TaskOperatorEventGateway jobManager, OperatorID operator) {
         this.jobManager = jobManager;
         this.operator = operator;
+    }
+
+    /** Sets what {@link #tellReadPoint} tells. */
+    public void setReadPoint(int partition, int partitions, ReadAddress address) {
+        readPoint = new ReadPoints.Report(partition, partitions, address);
+    }
+
+    /** Tells where the partition answers questions from outside; repeated now and then. */
+    public void tellReadPoint() {
+        if (readPoint != null) {
+            try {
+                jobManager.sendRequestToCoordinator(operator, new SerializedValue<>(readPoint));
+            } catch (IOException e) {
+                throw new UncheckedIOException("An address cannot be written.", e);
+            }
+        }
     }
 
     /**

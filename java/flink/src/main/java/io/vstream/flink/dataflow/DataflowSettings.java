@@ -7,6 +7,7 @@ import io.vstream.flink.ingest.VectorRules;
 import io.vstream.flink.place.TrainOperator;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.row.Schema;
+import io.vstream.flink.search.ReadSettings;
 import io.vstream.flink.search.SearchSettings;
 import io.vstream.nativecore.NativeLibrary;
 import io.vstream.nativecore.NativeRouter;
@@ -28,6 +29,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * @param auditShare share of the queries to audit, 0 to 1
  * @param rebalance when and how ranges change partition
  * @param search how a partition answers queries
+ * @param reads how it answers questions from outside the job; null if it does not
  * @param stateFolder where engines make private folders; null for the task managers' own
  * @param snapshotFolder receives a folder per partition at the end of the streams; null for none
  * @param faults defects for tests
@@ -43,6 +45,7 @@ public record DataflowSettings(
         double auditShare,
         RebalanceSettings rebalance,
         SearchSettings search,
+        ReadSettings reads,
         String stateFolder,
         String snapshotFolder,
         EnumSet<Fault> faults) {
@@ -131,6 +134,7 @@ public record DataflowSettings(
         private int searchThreads = SEARCH_THREADS;
         private int searchesInFlight;
         private boolean shed;
+        private ReadSettings reads;
         private String stateFolder;
         private String snapshotFolder;
         private EnumSet<Fault> faults = EnumSet.noneOf(Fault.class);
@@ -194,6 +198,12 @@ public record DataflowSettings(
             return this;
         }
 
+        /** How partitions answer questions from outside the job; null if they do not. */
+        public Builder reads(ReadSettings settings) {
+            reads = settings;
+            return this;
+        }
+
         /** Where engines make private folders; null for the task managers' own. */
         public Builder stateFolder(String path) {
             stateFolder = path;
@@ -239,6 +249,7 @@ public record DataflowSettings(
                             searchesInFlight > 0 ? searchesInFlight : usual,
                             shed,
                             mergeDeadlineMillis),
+                    reads,
                     stateFolder,
                     snapshotFolder,
                     faults);

@@ -24,6 +24,7 @@ import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.route.SpreadGroup;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.flink.search.PartitionSettings;
+import io.vstream.flink.search.ReadSettings;
 import io.vstream.flink.search.SearchOperatorFactory;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.CheckpointingOptions;
@@ -213,7 +214,10 @@ public final class SearchDataflow {
                                 name("balance"),
                                 Command.TYPE,
                                 new ControlOperatorFactory(
-                                        rebalance(), settings.collection(), search)))
+                                        rebalance(),
+                                        settings.collection(),
+                                        search,
+                                        reads() == null ? null : reads().folder())))
                 .disableChaining()
                 .setBufferTimeout(QUERY_BUFFER_MILLIS)
                 .uid(name("balance"));
@@ -260,6 +264,30 @@ public final class SearchDataflow {
                         + " none. Set execution.checkpointing.dir, or rebalance.policy to none.");
         }
         return rebalance;
+    }
+
+    /** Where partitions answer is published beside the checkpoints; null if they do not. */
+    private ReadSettings reads() {
+        if (settings.reads() == null) {
+            return null;
+        }
+        String checkpoints =
+                env.getConfiguration()
+                        .getOptional(CheckpointingOptions.CHECKPOINTS_DIRECTORY)
+                        .orElse(null);
+        if (checkpoints == null) {
+            throw new IllegalArgumentException(
+                    "Where partitions answer is published in the checkpoint folder, and there is"
+                            + " none. Set execution.checkpointing.dir, or leave out reads.");
+        }
+        if (settings.grouped()) {
+            throw new IllegalArgumentException(
+                    "Isolated groups cannot be asked from outside the job yet: leave out reads, or"
+                            + " ask through a topic.");
+        }
+        Path folder = new Path(checkpoints, ReadSettings.FOLDER);
+        return settings.reads()
+                .withFolder((search.isEmpty() ? folder : new Path(folder, search)).toString());
     }
 
     private SingleOutputStreamOperator<Write> place(
@@ -354,6 +382,7 @@ public final class SearchDataflow {
                         rebalance().enabled(),
                         settings.spreadRows(),
                         settings.search(),
+                        reads(),
                         settings.faults());
         return spread(
                         keys.deal(writes, write -> write.shard)

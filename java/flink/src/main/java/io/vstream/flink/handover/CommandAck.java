@@ -29,6 +29,16 @@ public record CommandAck(long run, long epoch, Step step, int task, MovedRanges 
         return epoch * Byte.SIZE + step.ordinal();
     }
 
+    /** Epoch of a position. */
+    public static long epoch(long position) {
+        return position / Byte.SIZE;
+    }
+
+    /** How many templates have settled at a position: from then on old owners let rows go. */
+    public static long settled(long position) {
+        return epoch(position) - (step(position).ordinal() < Step.SETTLE.ordinal() ? 1 : 0);
+    }
+
     /** Step of a position. */
     public static Step step(long position) {
         return Step.of((int) (position % Byte.SIZE));

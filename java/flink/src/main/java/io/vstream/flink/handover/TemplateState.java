@@ -17,9 +17,9 @@ import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerial
  * What an operator knows of templates, in a checkpoint: the same in all of its subtasks, so the
  * first one writes it and all of them read it.
  *
- * <p>Commands come from one control task and go to every subtask, and checkpoints are aligned, so at
- * a barrier all subtasks have carried out the same commands. Broadcast state would write a copy per
- * subtask into every checkpoint; a template has a megabyte.
+ * <p>Commands come from one control task and go to every subtask, and checkpoints are aligned, so
+ * at a barrier all subtasks have carried out the same commands. Broadcast state would write a copy
+ * per subtask into every checkpoint; a template has a megabyte.
  */
 public final class TemplateState {
 

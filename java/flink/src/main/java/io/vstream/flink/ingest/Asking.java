@@ -13,7 +13,7 @@ import java.util.Map;
  * Turns what a query asks in words into what partitions understand. Filters are compiled once and
  * kept by their text, since streams of queries repeat them. Not for several threads.
  */
-final class Asking implements AutoCloseable {
+public final class Asking implements AutoCloseable {
 
     /** Stands in {@code with} for the payload. */
     private static final String PAYLOAD = "payload";
@@ -40,7 +40,7 @@ final class Asking implements AutoCloseable {
      * @param schema of the collection
      * @param collection normalised settings as JSON
      */
-    Asking(Schema schema, String collection) {
+    public Asking(Schema schema, String collection) {
         this.schema = schema;
         this.collection = collection;
         // Without its text an id says nothing.
@@ -52,12 +52,12 @@ final class Asking implements AutoCloseable {
     }
 
     /** What the last query asks. */
-    Asked asked() {
+    public Asked asked() {
         return asked;
     }
 
     /** Reads what a query asks; returns why it was refused, or null. */
-    Reason read(Incoming query) {
+    public Reason read(Incoming query) {
         Reason reason = readFields(query);
         if (reason == null && !query.order.isEmpty()) {
             reason = refuseOrder(query);

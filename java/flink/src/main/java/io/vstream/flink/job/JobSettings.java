@@ -6,6 +6,7 @@ import io.vstream.flink.fault.Fault;
 import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
 import io.vstream.flink.row.Schema;
+import io.vstream.flink.search.ReadSettings;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -159,6 +160,7 @@ public record JobSettings(
                 .searchThreads(search.path("threads").asInt(DataflowSettings.SEARCH_THREADS))
                 .searchesInFlight(search.path("in-flight").asInt(0))
                 .shed(search.path("when-full").asText("wait").equals("shed"))
+                .reads(reads(job.path("reads")))
                 .stateFolder(text(job.path("state").path("path")))
                 .snapshotFolder(FinalSnapshot.staging(snapshot))
                 .faults(faults(job.path("faults")))
@@ -203,6 +205,18 @@ public record JobSettings(
                 rebalance.path("interval").asLong(usual.intervalMillis()),
                 rebalance.path("trigger").asDouble(usual.trigger()),
                 usual.folder());
+    }
+
+    private static ReadSettings reads(JsonNode reads) {
+        return present(reads)
+                ? new ReadSettings(
+                        need(reads, "host").asText(),
+                        text(reads.path("key-file")),
+                        text(reads.path("keystore")),
+                        text(reads.path("password-file")),
+                        reads.path("connections").asInt(ReadSettings.CONNECTIONS),
+                        null)
+                : null;
     }
 
     private static EnumSet<Fault> faults(JsonNode faults) {

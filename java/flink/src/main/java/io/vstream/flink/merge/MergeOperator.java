@@ -11,7 +11,6 @@ import io.vstream.flink.row.Schema;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.flink.state.Totals;
-import io.vstream.nativecore.RowFields;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.util.ArrayList;
@@ -86,6 +85,7 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
     private transient long ticks;
     private transient Deadlines deadlines;
     private transient Deadlines memories;
+    private transient AnswerMaker answers;
     private transient Ranking ranking;
     private transient Ranking truth;
     private transient StreamRecord<Answer> record;
@@ -130,6 +130,7 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
         super.open();
         deadlines = new Deadlines();
         memories = new Deadlines();
+        answers = new AnswerMaker(schema);
         ranking = new Ranking();
         truth = new Ranking();
         record = new StreamRecord<>(null);
@@ -228,33 +229,7 @@ public final class MergeOperator extends AbstractStreamOperator<Answer>
 
     private void answer(
             Ticket ticket, List<Neighbors> rows, int fanOut, boolean partial, Frontier frontier) {
-        int size = ranking.rank(rows, ticket.k());
-        long[] ids = new long[size];
-        float[] distances = new float[size];
-        for (int i = 0; i < size; i++) {
-            ids[i] = ranking.id(i);
-            distances[i] = ranking.distance(i);
-        }
-        AnswerRow[] carried = carried(rows, size);
-        output.collect(
-                record.replace(
-                        new Answer(ticket, ids, distances, carried, fanOut, partial, frontier)));
-    }
-
-    /** What the ranked rows carry, by the names of their attributes; none if nothing was asked. */
-    private AnswerRow[] carried(List<Neighbors> rows, int size) {
-        boolean asked = rows.stream().anyMatch(list -> list.fields() != null);
-        if (!asked) {
-            return AnswerRow.NONE;
-        }
-        AnswerRow[] carried = new AnswerRow[size];
-        for (int i = 0; i < size; i++) {
-            RowFields[] fields = rows.get(ranking.origin(i)).fields();
-            carried[i] =
-                    AnswerRow.of(
-                            schema, fields == null ? RowFields.NONE : fields[ranking.place(i)]);
-        }
-        return carried;
+        output.collect(record.replace(answers.make(ticket, rows, fanOut, partial, frontier)));
     }
 
     private void audit(Gathering gathering) {

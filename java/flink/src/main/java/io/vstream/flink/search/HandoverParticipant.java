@@ -74,6 +74,12 @@ final class HandoverParticipant implements AutoCloseable {
         void run() throws Exception;
     }
 
+    /** Hears which steps all place tasks and routers have done. */
+    interface Listener {
+        /** Before the partition does its part of the step at this position. */
+        void reached(long run, long position);
+    }
+
     private final Host host;
     private final Consumer<PartitionReport> control;
     private final PartitionSettings settings;
@@ -89,6 +95,9 @@ final class HandoverParticipant implements AutoCloseable {
 
     /** All that was opened for {@link #awaited}, by the other thread: closed with this. */
     private final List<NativeAdoption> opened = new ArrayList<>();
+
+    /** Hears of each step before anything of it is done. */
+    private Listener listener = (life, position) -> {};
 
     private final Count adopted;
     private final Count released;
@@ -142,6 +151,11 @@ final class HandoverParticipant implements AutoCloseable {
      */
     record Part(int partition, int partitions, int attempt, int places, int routers) {}
 
+    /** Sets who hears of the steps. */
+    void listen(Listener hears) {
+        listener = hears;
+    }
+
     /** The report of this moment, without loads. */
     PartitionReport report() {
         return PartitionReport.of(partition, partitions, run, done);
@@ -171,6 +185,7 @@ final class HandoverParticipant implements AutoCloseable {
         long reached = Math.min(least(places), least(routers));
         if (reached > begun && reached == ack.position()) {
             begun = reached;
+            listener.reached(run, begun);
             begin(ack);
         }
     }

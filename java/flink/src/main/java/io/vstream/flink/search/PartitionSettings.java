@@ -16,6 +16,7 @@ import java.util.EnumSet;
  * @param loads whether reports say what cells cost
  * @param spreadRows rows from which an isolated group is to be spread
  * @param search how queries are answered
+ * @param reads how questions from outside are answered, or null if they are not
  * @param faults defects for tests
  */
 public record PartitionSettings(
@@ -28,5 +29,6 @@ public record PartitionSettings(
         boolean loads,
         long spreadRows,
         SearchSettings search,
+        ReadSettings reads,
         EnumSet<Fault> faults)
         implements Serializable {}

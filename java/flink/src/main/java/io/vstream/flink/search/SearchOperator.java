@@ -108,6 +108,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     private transient LoadReporter loadReporter;
     private transient RecallSteeringClient steering;
     private transient LargeGroups.Reporter largeGroups;
+    private transient ReadEndpoint reads;
 
     /**
      * @param settings of the partition
@@ -154,13 +155,15 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     public void open() throws Exception {
         super.open();
         writes = new VectorBatch(settings.dimension(), BATCH);
+        SearchTask.Partition searched =
+                new SearchTask.Partition(
+                        state.engine(),
+                        new BufferPool(settings.dimension()),
+                        partition,
+                        settings.spreadRows());
         queries =
                 new SearchAdmission(
-                        new SearchTask.Partition(
-                                state.engine(),
-                                new BufferPool(settings.dimension()),
-                                partition,
-                                settings.spreadRows()),
+                        searched,
                         settings.search(),
                         getContainingTask()
                                 .getMailboxExecutorFactory()
@@ -190,6 +193,31 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         readStats();
         tickLater();
         openHandover(List.of(meters.count(Names.ADOPTED), meters.count(Names.RELEASED)));
+        openReads(searched);
+    }
+
+    private void openReads(SearchTask.Partition searched) throws IOException {
+        if (settings.reads() == null) {
+            return;
+        }
+        reads =
+                new ReadEndpoint(
+                        settings.reads(),
+                        searched,
+                        settings.dimension(),
+                        settings.search().threads());
+        reads.applied(frontier.current());
+        handover.listen(reads::reached);
+        String machine =
+                getContainingTask()
+                        .getEnvironment()
+                        .getTaskManagerInfo()
+                        .getTaskManagerExternalAddress();
+        control.setReadPoint(
+                partition,
+                getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks(),
+                reads.address(machine));
+        control.tellReadPoint();
     }
 
     private RecallSteeringClient openSteering(Meters meters) {
@@ -401,6 +429,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
     @Override
     public void close() throws Exception {
         try {
+            if (reads != null) {
+                reads.close();
+            }
             if (steering != null) {
                 steering.close();
             }
@@ -456,6 +487,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
             return;
         }
         apply();
+        if (reads != null) {
+            reads.applied(frontier.current());
+        }
         queries.shedLate();
         largeGroups.send();
         if (System.nanoTime() - statsDueNanos >= 0) {
@@ -469,6 +503,7 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         JsonNode stats = JSON.readTree(state.engine().statsJson());
         gauges.show(stats, frontier.current(), System.currentTimeMillis());
         steering.request(stats.path("recall").path("mean").asDouble(Double.NaN));
+        control.tellReadPoint();
         long ended = System.nanoTime();
         statsDueNanos = ended + Math.max(STATS_NANOS_MIN, (ended - began) * STATS_SHARE);
     }

@@ -48,7 +48,9 @@ public final class SearchOperatorFactory extends AbstractStreamOperatorFactory<P
 
     @Override
     public OperatorCoordinator.Provider getCoordinatorProvider(String name, OperatorID operator) {
-        return ControlOperatorFactory.reportCoordinator(operator, search);
+        ReadSettings reads = settings.reads();
+        return ControlOperatorFactory.reportCoordinator(
+                operator, search, reads == null ? null : reads.folder(), settings.collection());
     }
 
     @Override

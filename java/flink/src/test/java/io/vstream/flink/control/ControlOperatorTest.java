@@ -137,7 +137,7 @@ class ControlOperatorTest {
         var made =
                 new OneInputStreamOperatorTestHarness<>(
                         new ControlOperatorFactory(
-                                new RebalanceSettings("none", 1_000, 1.1, null), "{}", ""),
+                                new RebalanceSettings("none", 1_000, 1.1, null), "{}", "", null),
                         Command.TYPE.createSerializer(null),
                         new CoordinatedEnvironment(this::answer));
         made.setup(Command.TYPE.createSerializer(null));

@@ -67,6 +67,7 @@ final class Scenario {
     private long epoch;
     private int attempts;
     private int failAfter = Integer.MAX_VALUE;
+    private boolean readable;
     private String restore;
     private int openStages = Integer.MAX_VALUE;
     private boolean atCheckpoint;
@@ -188,6 +189,12 @@ final class Scenario {
     /** Attempts that it took. */
     int attempts() {
         return attempts;
+    }
+
+    /** Lets readers outside of the job ask its partitions. */
+    Scenario readable() {
+        readable = true;
+        return this;
     }
 
     /** Uses an encoder that needs no training. */
@@ -369,6 +376,7 @@ final class Scenario {
                  "queries": {"kind": "file", "path": "script", "k": 5},
                  "training-sample": %d,
                  "rebalance": %s,
+                 "reads": %s,
                  "faults": {%s}}
                 """
                         .formatted(
@@ -384,6 +392,7 @@ final class Scenario {
                                         : ", \"remote\": \"" + remote + "\", \"disk\": 0",
                                 SAMPLE,
                                 rebalance,
+                                readable ? "{\"host\": \"127.0.0.1\"}" : "null",
                                 fault == null ? "" : '"' + fault + "\": true"));
     }
 }

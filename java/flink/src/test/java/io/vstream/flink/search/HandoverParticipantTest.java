@@ -240,6 +240,7 @@ class HandoverParticipantTest {
                     false,
                     0,
                     new SearchSettings(0, 1, false, 5_000),
+                    null,
                     EnumSet.noneOf(Fault.class));
         }
 

@@ -56,6 +56,7 @@ class LoadReporterTest implements HandoverParticipant.Host {
                         true,
                         0,
                         new SearchSettings(0, 1, false, 5_000),
+                        null,
                         EnumSet.noneOf(Fault.class));
         HandoverParticipant handover =
                 new HandoverParticipant(

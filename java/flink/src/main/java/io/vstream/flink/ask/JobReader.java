@@ -1,0 +1,197 @@
+package io.vstream.flink.ask;
+
+import io.vstream.flink.VectorQuery;
+import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.ingest.Ticket;
+import io.vstream.flink.merge.Answer;
+import io.vstream.flink.search.Neighbors;
+import io.vstream.flink.search.ReadRefused;
+import io.vstream.flink.search.ReadReply;
+import io.vstream.flink.search.ReadRequest;
+import io.vstream.flink.search.ReadSettings;
+import io.vstream.nativecore.Asked;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.core.fs.Path;
+
+/**
+ * Asks a running job from outside of it, without a topic: reads beside the checkpoints where its
+ * partitions answer, asks those that may hold an answer, and merges as the job does.
+ *
+ * <p>It goes on through a restart, another parallelism and hand-overs: where a partition is gone,
+ * or says that it knows another template, the question is asked again until its deadline. An answer
+ * is one of the rows of some moment of each partition, with the offsets and the watermark that all
+ * of them had reached; it is at most a tenth of a second behind what the job has applied.
+ *
+ * <p>One question at a time: not for several threads. Each has a connection per partition.
+ */
+public final class JobReader implements AutoCloseable {
+
+    private static final long RETRY_MILLIS = 20;
+
+    /** How often it looks whether partitions are elsewhere by now. */
+    private static final long LOOK_NANOS = TimeUnit.SECONDS.toNanos(5);
+
+    private final Path folder;
+    private final ReadOptions options;
+    private final Map<Integer, PartitionClient> clients = new HashMap<>();
+    private JobView view;
+    private long lookedNanos;
+
+    /**
+     * Asks nothing yet.
+     *
+     * @param checkpoints folder of the job's checkpoints ({@code execution.checkpointing.dir}), on
+     *     any file system that Flink knows here
+     * @param search name of the search; empty for the one search of a program without a name
+     */
+    public JobReader(String checkpoints, String search, ReadOptions options) {
+        Path reads = new Path(checkpoints, ReadSettings.FOLDER);
+        this.folder = search.isEmpty() ? reads : new Path(reads, search);
+        this.options = options;
+    }
+
+    /**
+     * Asks for the nearest rows.
+     *
+     * @throws ReadRefused if the question or the key is wrong
+     * @throws JobUnavailable if there is no answer until the deadline
+     */
+    public Answer search(VectorQuery query) throws IOException, InterruptedException {
+        return search(query, Frontier.NONE);
+    }
+
+    /**
+     * Asks for the nearest rows, once at least so much of the vector stream is behind the answer: a
+     * writer that knows the offsets of its own records reads them back.
+     *
+     * @param least watermark and offsets that are waited for
+     * @throws ReadRefused if the question or the key is wrong
+     * @throws JobUnavailable if there is no answer until the deadline
+     */
+    public Answer search(VectorQuery query, Frontier least)
+            throws IOException, InterruptedException {
+        long dueNanos = System.nanoTime() + options.deadline().toNanos();
+        IOException last = null;
+        do {
+            try {
+                return ask(query, least, dueNanos);
+            } catch (ReadRefused e) {
+                throw e;
+            } catch (IOException e) {
+                last = e;
+                forget();
+                Thread.sleep(RETRY_MILLIS);
+            }
+        } while (dueNanos - System.nanoTime() > 0);
+        throw new JobUnavailable(
+                "The job whose checkpoints are beside "
+                        + folder
+                        + " gave no answer in "
+                        + options.deadline().toMillis()
+                        + " ms: "
+                        + last.getMessage(),
+                last);
+    }
+
+    private Answer ask(VectorQuery query, Frontier least, long dueNanos) throws IOException {
+        JobView job = view();
+        Incoming in = query.asIncoming(options.k());
+        if (in.vector.length != job.dimension()) {
+            throw new ReadRefused(
+                    "The vector has "
+                            + in.vector.length
+                            + " elements; the collection has "
+                            + job.dimension()
+                            + ".");
+        }
+        if (job.asking().read(in) != null) {
+            throw new ReadRefused(in.problem == null ? "The question is wrong." : in.problem);
+        }
+        Asked asked = job.asking().asked();
+        // As the router of the job: a filter's rows may be anywhere.
+        boolean everywhere = in.effort != 0 || asked.filter().length > 0;
+        List<Integer> chosen = job.choose(in.vector, everywhere);
+        int waitMillis =
+                (int) Math.max(0, TimeUnit.NANOSECONDS.toMillis(dueNanos - System.nanoTime()));
+        ReadRequest request = new ReadRequest(waitMillis, least, in.k, in.effort, in.vector, asked);
+        List<ReadReply> replies = replies(job, chosen, request.toBytes(), dueNanos);
+        if (!job.fits(replies, chosen.size() == job.count())) {
+            throw new IOException("rows are changing partition");
+        }
+        List<Neighbors> rows = replies.stream().map(ReadReply::rows).toList();
+        boolean partial = replies.stream().anyMatch(ReadReply::incomplete);
+        Frontier frontier =
+                replies.stream().map(ReadReply::frontier).reduce(Frontier::min).orElseThrow();
+        Ticket ticket = new Ticket(0, in.id, in.k, in.effort, in.intendedNanos, true);
+        return job.answers().make(ticket, rows, chosen.size(), partial, frontier);
+    }
+
+    /** Asks all of them, and then waits for each. */
+    private List<ReadReply> replies(
+            JobView job, List<Integer> chosen, byte[] request, long dueNanos) throws IOException {
+        for (int partition : chosen) {
+            PartitionClient client = clients.get(partition);
+            if (client == null) {
+                client =
+                        new PartitionClient(
+                                job.partitions().addresses().get(partition), options, dueNanos);
+                clients.put(partition, client);
+            }
+            client.ask(request);
+        }
+        List<ReadReply> replies = new ArrayList<>();
+        for (int partition : chosen) {
+            ReadReply reply = clients.get(partition).answer(dueNanos);
+            switch (reply.status()) {
+                case ANSWERED -> replies.add(reply);
+                case REFUSED -> {
+                    forget();
+                    throw new ReadRefused(reply.message());
+                }
+                default -> throw new IOException(reply.message());
+            }
+        }
+        return replies;
+    }
+
+    private JobView view() throws IOException {
+        long now = System.nanoTime();
+        if (view != null && now - lookedNanos > LOOK_NANOS) {
+            lookedNanos = now;
+            if (!view.isCurrent(folder)) {
+                forget();
+            }
+        }
+        if (view == null) {
+            view = JobView.read(folder);
+            lookedNanos = now;
+        }
+        if (view == null) {
+            throw new IOException("no job has published where it answers");
+        }
+        return view;
+    }
+
+    /** Lets go of all that is known, since some of it is no longer true. */
+    private void forget() throws IOException {
+        for (PartitionClient client : clients.values()) {
+            client.close();
+        }
+        clients.clear();
+        if (view != null) {
+            view.close();
+            view = null;
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        forget();
+    }
+}

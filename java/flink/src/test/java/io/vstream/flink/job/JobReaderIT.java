@@ -1,0 +1,188 @@
+package io.vstream.flink.job;
+
+import static org.assertj.core.api.Assertions.assertThat;
+import static org.assertj.core.api.Assertions.assertThatThrownBy;
+
+import io.vstream.flink.VectorQuery;
+import io.vstream.flink.ask.JobReader;
+import io.vstream.flink.ask.JobUnavailable;
+import io.vstream.flink.ask.ReadOptions;
+import io.vstream.flink.fault.Fault;
+import io.vstream.flink.ingest.Incoming;
+import io.vstream.flink.merge.Answer;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.SplittableRandom;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
+
+/**
+ * A job is asked from outside while cells are split, ranges change partition and a step fails:
+ * every exact answer holds each row that is written no more, once, and nothing that was deleted.
+ */
+class JobReaderIT {
+
+    private static final long SEED = 20_261_126;
+    private static final int WRITES = 10_000;
+    private static final int IDS = 600;
+
+    /** Ids behind the newest one of an answer that may still be written, in some partition. */
+    private static final int UNSETTLED = 250;
+
+    private static final ReadOptions PATIENT =
+            new ReadOptions("", null, Duration.ofSeconds(20), 10);
+
+    @TempDir private Path folder;
+
+    @ParameterizedTest
+    @EnumSource(names = {"FAIL_IN_ADOPT", "FAIL_IN_SETTLE"})
+    void answersGoOnThroughHandOversAndARestart(Fault failure) throws Exception {
+        WriteScript script =
+                new WriteScript(8, SEED + failure.ordinal(), true, IDS, WRITES, 40, 4_000, 1_000);
+        List<Reading> readings = new ArrayList<>();
+        PacedRuns.hold(
+                script,
+                3,
+                paced -> {
+                    Path checkpoints = folder.resolve("run-" + readings.size());
+                    Reading reading = new Reading(paced, checkpoints);
+                    readings.add(reading);
+                    return new Scenario(paced, checkpoints)
+                            .rebalancing("cells")
+                            .with(failure)
+                            .readable();
+                },
+                scenario -> readings.get(readings.size() - 1).end() && scenario.adopted() > 0);
+        readings.forEach(
+                reading -> {
+                    assertThat(reading.end()).isTrue();
+                    assertThat(reading.wrong).as("seed %d", script.seed()).isEmpty();
+                    System.out.println(reading);
+                });
+        Reading last = readings.get(readings.size() - 1);
+        assertThat(last.exact).isPositive();
+        assertThat(last.found).isGreaterThanOrEqualTo((int) (0.95 * last.near));
+    }
+
+    @Test
+    void whereNoJobRunsThatIsSaid() throws Exception {
+        ReadOptions hasty = new ReadOptions("", null, Duration.ofMillis(100), 10);
+        try (JobReader reader = new JobReader(folder.toUri().toString(), "", hasty)) {
+            assertThatThrownBy(() -> reader.search(VectorQuery.of(1, 1, 2)))
+                    .isInstanceOf(JobUnavailable.class)
+                    .hasMessageContaining("no job has published where it answers");
+        }
+    }
+
+    /** Asks as long as a job runs. */
+    private static final class Reading {
+
+        private final WriteScript script;
+        private final TreeMap<Long, float[]> last = new TreeMap<>();
+        private final List<String> wrong = new ArrayList<>();
+        private final Thread thread;
+        private volatile boolean ended;
+        private int exact;
+        private int near;
+        private int found;
+
+        private Reading(WriteScript script, Path checkpoints) {
+            this.script = script;
+            for (int position = 0; position < WRITES; position++) {
+                Incoming in = new Incoming();
+                script.fill(position, in);
+                if (in.kind == Incoming.Kind.DELETE) {
+                    last.remove(in.id);
+                } else {
+                    last.put(in.id, in.vector);
+                }
+            }
+            thread = new Thread(() -> read(checkpoints.toUri().toString()), "reading");
+            thread.start();
+        }
+
+        private void read(String checkpoints) {
+            SplittableRandom random = new SplittableRandom(SEED);
+            try (JobReader reader = new JobReader(checkpoints, "", PATIENT)) {
+                while (!ended) {
+                    Answer all =
+                            reader.search(
+                                    VectorQuery.of(1, last.firstEntry().getValue())
+                                            .withK(WriteScript.ALL)
+                                            .withExactAnswer());
+                    check(all);
+                    for (int i = 0; i < 10 && !settled(all).isEmpty(); i++) {
+                        askNear(reader, new ArrayList<>(settled(all)), random);
+                    }
+                }
+            } catch (JobUnavailable e) {
+                if (!ended) {
+                    wrong.add(e.toString());
+                }
+            } catch (Exception e) {
+                wrong.add(e.toString());
+            }
+        }
+
+        /** Ids of rows that are written no more. */
+        private TreeSet<Long> settled(Answer answer) {
+            long newest = Arrays.stream(answer.ids()).max().orElse(0);
+            return new TreeSet<>(last.headMap(newest - UNSETTLED).keySet());
+        }
+
+        private void check(Answer answer) {
+            TreeSet<Long> ids = new TreeSet<>();
+            for (long id : answer.ids()) {
+                if (!ids.add(id)) {
+                    wrong.add("row " + id + " is there twice");
+                }
+            }
+            TreeSet<Long> expected = settled(answer);
+            long end = Arrays.stream(answer.ids()).max().orElse(0) - UNSETTLED;
+            TreeSet<Long> there = new TreeSet<>(ids.headSet(Math.max(0, end)));
+            if (!there.equals(expected)) {
+                TreeSet<Long> missing = new TreeSet<>(expected);
+                missing.removeAll(there);
+                there.removeAll(expected);
+                wrong.add("missing " + missing + ", should not be there " + there);
+            }
+            exact += expected.isEmpty() ? 0 : 1;
+        }
+
+        private void askNear(JobReader reader, List<Long> ids, SplittableRandom random)
+                throws Exception {
+            long id = ids.get(random.nextInt(ids.size()));
+            Answer answer = reader.search(VectorQuery.of(2, last.get(id)).withK(1));
+            near++;
+            found += answer.ids().length == 1 && answer.ids()[0] == id ? 1 : 0;
+        }
+
+        private boolean end() {
+            ended = true;
+            try {
+                thread.join();
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
+            return !thread.isAlive();
+        }
+
+        @Override
+        public String toString() {
+            return exact
+                    + " exact answers, "
+                    + found
+                    + " of "
+                    + near
+                    + " rows found, seed "
+                    + script.seed();
+        }
+    }
+}
