@@ -10,6 +10,7 @@ import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
+import java.io.EOFException;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -292,6 +293,8 @@ final class ReadEndpoint implements AutoCloseable {
                 ReadReply reply;
                 try {
                     reply = answer(ReadRequest.of(frame, dimension));
+                } catch (EOFException e) {
+                    reply = ReadReply.without(ReadReply.Status.REFUSED, "The question is cut.");
                 } catch (IOException e) {
                     reply = ReadReply.without(ReadReply.Status.REFUSED, e.getMessage());
                 } catch (RuntimeException e) {

@@ -45,7 +45,16 @@ class JobReaderIT {
     @EnumSource(names = {"FAIL_IN_ADOPT", "FAIL_IN_SETTLE"})
     void answersGoOnThroughHandOversAndARestart(Fault failure) throws Exception {
         WriteScript script =
-                new WriteScript(8, SEED + failure.ordinal(), true, IDS, WRITES, 40, 4_000, 1_000);
+                new WriteScript(
+                        8,
+                        SEED + failure.ordinal(),
+                        true,
+                        IDS,
+                        WRITES,
+                        40,
+                        4_000,
+                        1_000,
+                        WRITES);
         List<Reading> readings = new ArrayList<>();
         PacedRuns.hold(
                 script,
