@@ -19,6 +19,9 @@ pub(crate) enum Command {
     Run(RunArguments),
     /// Stream real word vectors, search while they arrive, and show how it goes.
     Demo(DemoArguments),
+    /// Ask a running job whose file has `reads`: a question per line of the standard input, an answer per
+    /// line of output.
+    Ask(AskArguments),
     /// Check a job file and print it completed, as the job reads it.
     Check(JobArguments),
     /// Search a snapshot that a job left, or one group of a collection of groups.
@@ -89,6 +92,28 @@ pub(crate) struct JobArguments {
     /// Also writes how far the job is to this file: a line of JSON per second, and the result.
     #[arg(long, value_name = "FILE")]
     pub(crate) lines: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct AskArguments {
+    /// Folder of the job's checkpoints, or its address.
+    #[arg(value_name = "CHECKPOINTS")]
+    pub(crate) checkpoints: String,
+    /// Name of the search, where a program has several.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) search: Option<String>,
+    /// Rows of a question that does not say.
+    #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) k: u32,
+    /// Milliseconds after which a question is given up.
+    #[arg(long, default_value_t = 5_000, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub(crate) deadline: u32,
+    /// File whose first line is the key that the job's partitions know.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// Certificate of the partitions, or of who signed it, in PEM.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) certificates: Option<PathBuf>,
 }
 
 #[derive(Args)]

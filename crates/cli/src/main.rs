@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod ask;
 mod check;
 mod collection;
 mod demo;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Ask(arguments) => ask::ask(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Search(arguments) => search::search(&arguments),
         Command::Inspect(arguments) => inspect::inspect(&arguments),

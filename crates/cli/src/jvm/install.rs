@@ -2,6 +2,7 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::failure::Failure;
 
@@ -10,6 +11,23 @@ const HOME: &str = "VSTREAM_HOME";
 
 /// Names the folder of Flink's plugins, to Flink and to this command.
 pub(super) const PLUGINS: &str = "FLINK_PLUGINS_DIR";
+
+/// For a program that holds no rows.
+const SMALL: [&str; 4] =
+    ["-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Dfile.encoding=UTF-8"];
+
+/// A Java virtual machine of a small heap that will run `class` of the installed jars. Errors: no Java, no
+/// jars.
+pub(crate) fn command(class: &str) -> Result<Command, Failure> {
+    let mut command = Command::new(java()?);
+    command.env(PLUGINS, plugins()?).args(SMALL).args(["-cp", &class_path()?, class]);
+    let extra = env::var("VSTREAM_JAVA_OPTS").unwrap_or_default();
+    // Options of the machine come before the class.
+    if !extra.trim().is_empty() {
+        command.env("JDK_JAVA_OPTIONS", extra);
+    }
+    Ok(command)
+}
 
 /// The `java` to start: `JAVA_HOME/bin/java`, else the first on the `PATH`.
 pub(super) fn java() -> Result<PathBuf, Failure> {

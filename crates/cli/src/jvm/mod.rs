@@ -5,5 +5,6 @@ mod process;
 mod protocol;
 mod tail;
 
+pub(crate) use install::command;
 pub(crate) use process::{Event, Jvm};
 pub(crate) use protocol::{Answer, Message, Progress, Summary};

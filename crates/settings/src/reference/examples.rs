@@ -54,6 +54,7 @@ const FULL: &[&str] = &[
      results: {kind: console}\n\
      workload: {duration: 1 s}\n\
      checkpoint: {path: c}\n\
+     reads: {key-file: k, keystore: s, password-file: p}\n\
      snapshot: {path: s}\n",
     "collection: {dimension: 4, metric: l2, groups: {mode: isolated, spread-rows: 5000}}\n\
      vectors: {kind: kafka, brokers: 'a:1', topic: v, group: g}\n\

@@ -1,6 +1,7 @@
 package io.vstream.flink.ask;
 
 import io.vstream.flink.VectorQuery;
+import io.vstream.flink.ingest.BadRecord.Reason;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.Ticket;
@@ -76,11 +77,49 @@ public final class JobReader implements AutoCloseable {
      */
     public Answer search(VectorQuery query, Frontier least)
             throws IOException, InterruptedException {
+        return search(job -> query.asIncoming(options.k()), least);
+    }
+
+    /**
+     * Asks what a line of JSON asks, in the form of a topic of queries: {@code
+     * {"query_id":1,"vector":[..],"k":10,"filter":{..}}}.
+     *
+     * @throws ReadRefused if the line, the question or the key is wrong
+     * @throws JobUnavailable if there is no answer until the deadline
+     */
+    public Answer searchLine(String line) throws IOException, InterruptedException {
+        return search(
+                job -> {
+                    Incoming in = new Incoming();
+                    in.kind = Incoming.Kind.QUERY_LINE;
+                    in.line = line;
+                    in.measured = true;
+                    Reason reason = job.lines(options.k()).parse(in);
+                    if (reason != null) {
+                        throw refused(reason, in);
+                    }
+                    return in;
+                },
+                Frontier.NONE);
+    }
+
+    /** A question, once it is known what the job's rows carry. */
+    private interface Question {
+        Incoming of(JobView job) throws IOException;
+    }
+
+    private static ReadRefused refused(Reason reason, Incoming in) {
+        String detail = in.problem == null || in.problem.isEmpty() ? "" : ": " + in.problem;
+        return new ReadRefused(reason.metric() + detail);
+    }
+
+    private Answer search(Question question, Frontier least)
+            throws IOException, InterruptedException {
         long dueNanos = System.nanoTime() + options.deadline().toNanos();
         IOException last = null;
         do {
             try {
-                return ask(query, least, dueNanos);
+                return ask(question, least, dueNanos);
             } catch (ReadRefused e) {
                 throw e;
             } catch (IOException e) {
@@ -99,9 +138,9 @@ public final class JobReader implements AutoCloseable {
                 last);
     }
 
-    private Answer ask(VectorQuery query, Frontier least, long dueNanos) throws IOException {
+    private Answer ask(Question question, Frontier least, long dueNanos) throws IOException {
         JobView job = view();
-        Incoming in = query.asIncoming(options.k());
+        Incoming in = question.of(job);
         if (in.vector.length != job.dimension()) {
             throw new ReadRefused(
                     "The vector has "
@@ -110,8 +149,9 @@ public final class JobReader implements AutoCloseable {
                             + job.dimension()
                             + ".");
         }
-        if (job.asking().read(in) != null) {
-            throw new ReadRefused(in.problem == null ? "The question is wrong." : in.problem);
+        Reason reason = job.asking().read(in);
+        if (reason != null) {
+            throw refused(reason, in);
         }
         Asked asked = job.asking().asked();
         // As the router of the job: a filter's rows may be anywhere.

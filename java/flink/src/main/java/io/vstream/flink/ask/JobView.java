@@ -2,6 +2,7 @@ package io.vstream.flink.ask;
 
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.ingest.Asking;
+import io.vstream.flink.ingest.LineParser;
 import io.vstream.flink.merge.AnswerMaker;
 import io.vstream.flink.published.PublishedFile;
 import io.vstream.flink.published.PublishedPartitions;
@@ -32,7 +33,9 @@ final class JobView implements AutoCloseable {
     private final List<NativeRouter> routers = new ArrayList<>();
     private final ByteBuffer query;
     private final ByteBuffer visits;
+    private final Schema schema;
     private final Asking asking;
+    private LineParser lines;
     private final AnswerMaker answers;
 
     private JobView(byte[] source, PublishedTemplates templates) throws IOException {
@@ -41,7 +44,7 @@ final class JobView implements AutoCloseable {
         this.templates = templates;
         JsonNode collection = JSON.readTree(partitions.collection());
         this.dimension = collection.path("dimension").asInt();
-        Schema schema = Schema.fromJson(collection);
+        schema = Schema.fromJson(collection);
         query = BufferLayout.allocate(BufferLayout.vectorBytes(dimension));
         visits = BufferLayout.allocate(count() * BufferLayout.PARTITION_BYTES);
         asking = new Asking(schema, partitions.collection());
@@ -84,6 +87,14 @@ final class JobView implements AutoCloseable {
 
     int dimension() {
         return dimension;
+    }
+
+    /** Reads questions from lines. */
+    LineParser lines(int usualK) {
+        if (lines == null) {
+            lines = new LineParser(usualK, schema);
+        }
+        return lines;
     }
 
     Asking asking() {

@@ -1,0 +1,1 @@
+fn main(){print!("{}\n", vstream_settings::JobSettings::reference().trim_end())}
