@@ -1,7 +1,8 @@
 """Draws what the laws of a coordinator did.
 
 `python coordinator_plots.py OUT COORDINATOR.json COURSES.json`: both are from `coordinator`. The
-pictures are `OUT/coordinator-laws.png`, latency against cost, and `OUT/coordinator-high.png`, a minute.
+pictures are `OUT/coordinator-laws.png`, latency against cost, and `OUT/coordinator-high.png`, a
+minute of High.
 """
 
 from __future__ import annotations
@@ -21,7 +22,14 @@ Row = dict[str, Any]
 
 _DPI = 90
 _TRAFFIC = ("High", "High, clumped", "on and off", "slow ramps")
-_FAMILIES = {"static": "C7", "Passive": "C3", "StreamRAG": "C1", "KEDA": "C4", "forecast": "C2", "lean": "C0"}
+_FAMILIES = {
+    "static": "C7",
+    "Passive": "C3",
+    "StreamRAG": "C1",
+    "KEDA": "C4",
+    "forecast": "C2",
+    "lean": "C0",
+}
 
 
 def main_of(arguments: list[str]) -> None:
