@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `collection` | one collection: a thread that writes, readers that never wait for it |
 //! | `catalog` | all collections of a folder: opened, made, dropped |
+//! | `coordinator` | how many replicas, how large a batch, which effort; no part of a server |
 //! | `access` | keys, and what they allow |
 //! | `shared` | what all requests share: room for bodies and searches |
 //! | `observe` | metrics, and the audit log |
@@ -21,6 +22,7 @@
 mod access;
 mod catalog;
 mod collection;
+pub mod coordinator;
 mod failure;
 mod limits;
 mod observe;

@@ -8,7 +8,8 @@
 //!
 //! [`serve`] kills a server under many connections, some of them hostile.
 //!
-//! [`scale`] is a model of another kind: what a job needs at more partitions than any test has.
+//! [`scale`] and [`coordinator`] are models of another kind: what a job needs at more partitions than any
+//! test has, and how many replicas each law of a coordinator runs.
 //!
 //! `handover`, among the tests, is a model of the protocol by which a stream job moves rows between
 //! partitions; it is explored, not run.
@@ -19,6 +20,7 @@
 
 pub mod answers;
 pub mod check;
+pub mod coordinator;
 pub mod crash;
 pub mod damage;
 pub mod defects;

@@ -4,6 +4,8 @@
 //! process gets the first core too, after the server has ended.
 
 mod client;
+mod replica;
+mod scale_out;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -16,6 +18,8 @@ use rustix::thread::{sched_setaffinity, CpuSet};
 use serde::Serialize;
 use vstream_engine::{Effort, Engine, Query, Scratch, With};
 use vstream_vector::{Metric, SplitMix};
+
+pub use self::replica::{measure_replica, ReplicaReport, ReplicaSettings};
 
 use self::client::{request, Client};
 use crate::runbook::{Matrix, RunbookError};
@@ -81,13 +85,13 @@ impl Drop for Server {
 }
 
 impl Server {
-    fn start(settings: &ServeSettings<'_>) -> Result<Server, RunbookError> {
+    fn start(command: &Path, directory: &Path) -> Result<Server, RunbookError> {
         let failed = |error| RunbookError::Io(format!("Cannot start the server: {error}."));
         let mut child = Command::new("taskset")
             .args(["-c", &CORES[0].to_string()])
-            .arg(settings.command)
+            .arg(command)
             .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
-            .arg(settings.directory)
+            .arg(directory)
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed)?;
@@ -121,8 +125,8 @@ pub fn run(
     settings: &ServeSettings<'_>,
 ) -> Result<ServeReport, RunbookError> {
     pin(CORES[1])?;
-    let server = Server::start(settings)?;
-    let upserts_per_s = fill(&server, base, settings.metric)?;
+    let server = Server::start(settings.command, settings.directory)?;
+    let upserts_per_s = fill(&server, base, settings.metric, None)?;
     let bodies: Vec<Vec<u8>> = (0..queries.rows()).map(|at| question(queries.row(at))).collect();
     // Until the recall guard has decided.
     closed(&server, &bodies, settings.phase)?;
@@ -182,14 +186,25 @@ fn points(base: &Matrix, rows: impl Iterator<Item = usize>, first: usize) -> Vec
 }
 
 /// Writes all rows; rows per second from request to durable answer, two requests at a time.
-fn fill(server: &Server, base: &Matrix, metric: Metric) -> Result<f64, RunbookError> {
+///
+/// * `recall`: the target of the collection; `None`: that of the server.
+fn fill(
+    server: &Server,
+    base: &Matrix,
+    metric: Metric,
+    recall: Option<f64>,
+) -> Result<f64, RunbookError> {
     let distance = match metric {
         Metric::Cosine => "Cosine",
         Metric::L2 => "Euclid",
         Metric::InnerProduct => "Dot",
     };
     let vectors = serde_json::json!({"size": base.dimension, "distance": distance});
-    let create = serde_json::json!({"vectors": vectors}).to_string();
+    let mut create = serde_json::json!({"vectors": vectors});
+    if let Some(recall) = recall {
+        create["vstream"] = serde_json::json!({"recall_target": recall});
+    }
+    let create = create.to_string();
     Client::connect(server.address)?.call(&request("PUT", &path(""), &create))?;
     let firsts: Vec<usize> = (0..base.rows()).step_by(BATCH).collect();
     // Made before the clock starts: it is the server that is measured.
