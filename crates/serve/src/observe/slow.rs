@@ -77,8 +77,7 @@ impl Slow {
     /// The slowest searches that are not older than two windows, the slowest first.
     pub(crate) fn slowest(&self, now: Instant) -> Vec<SlowSearch> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_recent =
-            |one: &&SlowSearch| now.saturating_duration_since(one.ended) < 2 * WINDOW;
+        let is_recent = |one: &&SlowSearch| now.saturating_duration_since(one.ended) < 2 * WINDOW;
         let both = kept.now.iter().chain(&kept.before);
         let mut all: Vec<SlowSearch> = both.filter(is_recent).cloned().collect();
         all.sort_by_key(|one| std::cmp::Reverse(one.took));

@@ -72,6 +72,8 @@ async fn show<T>(
 ) {
     loop {
         tokio::select! {
+            // The last figures come before the end.
+            biased;
             changed = seen.changed() => if changed.is_err() { return },
             _ = stop.wait_for(|stop| *stop) => return,
             () = out.closed() => return,

@@ -12,7 +12,7 @@ const WAIT_MS = [500, 1000, 2000, 5000];
 const id = (name) => document.getElementById(name);
 const state = { key: "", past: [], chosen: "", isDrawing: false, ended: false };
 
-// --- numbers ---------------------------------------------------------------------------------------
+// Numbers
 
 const isKnown = (value) => typeof value === "number" && Number.isFinite(value);
 const orNone = (show) => (value) => (isKnown(value) ? show(value) : "–");
@@ -43,7 +43,7 @@ const most = (rows, of) => {
   return known.length ? Math.max(...known) : null;
 };
 
-// --- elements --------------------------------------------------------------------------------------
+// Elements
 
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
@@ -63,7 +63,7 @@ function setText(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
-// --- tiles -----------------------------------------------------------------------------------------
+// Tiles
 
 function showTiles(tiles) {
   const list = id("tiles");
@@ -83,7 +83,7 @@ function showTiles(tiles) {
   });
 }
 
-// --- charts ----------------------------------------------------------------------------------------
+// Charts
 
 const WIDTH = 340;
 const HEIGHT = 136;
@@ -146,7 +146,7 @@ function showCharts(charts) {
   while (id("charts").children.length > charts.length) id("charts").lastChild.remove();
 }
 
-// --- tables ----------------------------------------------------------------------------------------
+// Tables
 
 // Cells stay the same elements as long as they are there, so the focus stays where it is.
 function showTable(table, caption, heads, rows) {
@@ -176,7 +176,7 @@ function showTable(table, caption, heads, rows) {
   });
 }
 
-// --- a server --------------------------------------------------------------------------------------
+// A server
 
 const ofEngine = (row, name) => (row.engine ? row.engine[name] : null);
 const recallOf = (row) => (row.engine && row.engine.recall ? row.engine.recall.estimate : null);
@@ -358,7 +358,7 @@ function server(figures) {
   id("slow").hidden = rows.length === 0;
 }
 
-// --- a job -----------------------------------------------------------------------------------------
+// A job
 
 function job(figures) {
   setText(id("about"), `${figures.title} · ${figures.phase || "starting"} · ${time(figures.seconds)}`);
@@ -418,7 +418,13 @@ function job(figures) {
   state.ended = figures.phase === "ended";
 }
 
-const STEPS = ["rows are sent", "rows are adopted", "routers switch", "old owners let go"];
+// In the order of the steps of a hand-over; after the last nothing moves.
+const STEPS = [
+  "queries visit the old owners and the new ones",
+  "writes go to the new owners",
+  "the new owners take the rows in",
+  "the old owners drop the rows",
+];
 
 function showPartitions(figures) {
   const largest = Math.max(1, ...figures.rows_per_partition);
@@ -442,7 +448,7 @@ function showPartitions(figures) {
   );
 }
 
-// --- asking ----------------------------------------------------------------------------------------
+// Asking
 
 // Numbers that a browser would round are kept as the texts that they were.
 const parse = (text) =>
@@ -499,7 +505,7 @@ async function ask(event) {
   }
 }
 
-// --- events ----------------------------------------------------------------------------------------
+// Events
 
 const headers = () => (state.key ? { "api-key": state.key } : {});
 
@@ -574,7 +580,7 @@ async function connect() {
   }
 }
 
-// --- theme -----------------------------------------------------------------------------------------
+// Theme
 
 const isDark = () =>
   (document.documentElement.dataset.theme ||

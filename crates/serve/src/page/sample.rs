@@ -165,8 +165,7 @@ impl Past {
 
     fn requests(&mut self, answers: Answers, now: Instant) -> Requests {
         let (then, before) = remember(&mut self.answers, now, answers);
-        let per_second =
-            |of: fn(&Answers) -> u64| rate(of(&answers) - of(&before), now - then);
+        let per_second = |of: fn(&Answers) -> u64| rate(of(&answers) - of(&before), now - then);
         Requests {
             all: answers.all,
             per_second: per_second(|answers| answers.all),

@@ -71,9 +71,8 @@ where
         }
     }
     let shared = call.shared.clone();
-    let work = move || {
-        asked.iter().map(|one| one.measured(&collection, &shared.measured)).collect()
-    };
+    let work =
+        move || asked.iter().map(|one| one.measured(&collection, &shared.measured)).collect();
     blocking(work).await?
 }
 

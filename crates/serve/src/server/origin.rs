@@ -28,9 +28,7 @@ pub(super) fn check(request: &Request) -> Result<(), Failure> {
     let is_own = |origin: &str| {
         origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) == Some(host)
     };
-    if request.headers().contains_key(header::ORIGIN)
-        && !text(header::ORIGIN).is_some_and(is_own)
-    {
+    if request.headers().contains_key(header::ORIGIN) && !text(header::ORIGIN).is_some_and(is_own) {
         let what = "a page of another site sent this, and the server has no keys";
         return Err(Failure::new(StatusCode::FORBIDDEN, what));
     }
@@ -70,7 +68,8 @@ mod tests {
 
     #[test]
     fn pages_of_other_sites_are_not() {
-        for host in ["evil.example:6333", "localhost.evil.example", "127.0.0.1.evil.example", "", "@"]
+        for host in
+            ["evil.example:6333", "localhost.evil.example", "127.0.0.1.evil.example", "", "@"]
         {
             assert!(!is_let_in(host, None), "{host}");
         }
