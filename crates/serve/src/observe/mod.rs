@@ -7,5 +7,5 @@ mod times;
 
 pub(crate) use self::audit::Audit;
 pub(crate) use self::measured::{Answers, Measured};
-pub(crate) use self::slow::{Slow, SlowSearch};
-pub(crate) use self::times::{percentile, Counts, Times};
+pub(crate) use self::slow::SlowSearch;
+pub(crate) use self::times::{percentile, Counts};

@@ -21,7 +21,7 @@ use super::figures::{EngineRow, Figures, Recall, Requests, Row, SlowRow};
 use crate::access::{Access, Scope};
 use crate::collection::Collection;
 use crate::failure::Failure;
-use crate::observe::{percentile, Answers, Counts};
+use crate::observe::{percentile, Answers, Counts, SlowSearch};
 use crate::shared::Shared;
 
 /// Time between two events.
@@ -210,7 +210,7 @@ impl Watched {
         let counts = shared.measured.searches(&self.collection.name).unwrap_or([0; _]);
         let (then, before) = remember(&mut self.searches, now, counts);
         let mut recent = counts;
-        recent.iter_mut().zip(&before).for_each(|(now, before)| *now -= before.min(now));
+        recent.iter_mut().zip(before).for_each(|(now, before)| *now = now.saturating_sub(before));
         let percentile = |share| percentile(&recent, share).map(millis);
         let asked = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         let engine = asked.answer.as_ref().map(|(at, stats)| (*at, engine(stats)));
@@ -269,7 +269,7 @@ fn engine(stats: &Stats) -> EngineRow {
 
 fn slow(shared: &Shared, now: Instant) -> Vec<SlowRow> {
     let slowest = shared.measured.slow.slowest(now);
-    let row = |one: crate::observe::SlowSearch| SlowRow {
+    let row = |one: SlowSearch| SlowRow {
         took: millis(one.took),
         seconds_ago: now.saturating_duration_since(one.ended).as_secs(),
         collection: one.collection,

@@ -42,9 +42,12 @@ impl JobPage {
                  choose an address of 127.0.0.1"
             ));
         }
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all();
-        let runtime = runtime.thread_name("page").build();
-        let runtime = runtime.map_err(|error| format!("no threads: {error}"))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .thread_name("page")
+            .build()
+            .map_err(|error| format!("no threads: {error}"))?;
         let taken = |error: std::io::Error| format!("{address}: {error}");
         let listener = runtime.block_on(TcpListener::bind(address)).map_err(taken)?;
         let address = listener.local_addr().map_err(taken)?;
