@@ -19,6 +19,7 @@ const orNone = (show) => (value) => (isKnown(value) ? show(value) : "–");
 const count = orNone((value) => Math.round(value).toLocaleString("en"));
 const rate = orNone((value) => (value >= 10 || value === 0 ? count(value) : value.toFixed(1)));
 const millis = orNone((value) => {
+  if (value === 0) return "0 ms";
   if (value >= 1000) return `${(value / 1000).toFixed(value < 10000 ? 2 : 1)} s`;
   return `${value.toFixed(value < 1 ? 3 : value < 10 ? 2 : value < 100 ? 1 : 0)} ms`;
 });
@@ -85,7 +86,6 @@ function showTiles(tiles) {
 
 // Charts
 
-const WIDTH = 340;
 const HEIGHT = 136;
 const LEFT = 52;
 const TOP = 8;
@@ -100,7 +100,7 @@ function round(value) {
 function showChart(at, { title, show, series, range }) {
   const cards = id("charts");
   if (!cards.children[at]) {
-    const svg = drawn("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img" });
+    const svg = drawn("svg", { role: "img" });
     cards.append(element("figure", { class: "card" }, element("figcaption"), svg));
   }
   const [caption, svg] = cards.children[at].children;
@@ -111,21 +111,23 @@ function showChart(at, { title, show, series, range }) {
   caption.replaceChildren(element("span", {}, title), ...legends);
   svg.setAttribute("aria-label", `${title}: ${series.map((line) => `${line.name} ${last(line)}`).join(", ")}`);
 
+  const width = svg.clientWidth || 340;
+  svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   const known = series.flatMap((line) => line.values).filter(isKnown);
   const low = range ? Math.min(range[0], ...known) : 0;
   const high = range ? range[1] : round(Math.max(...known, 1e-3));
-  const x = (i, of) => LEFT + ((KEPT - of + i) / (KEPT - 1)) * (WIDTH - LEFT - 2);
+  const x = (i, of) => LEFT + ((KEPT - of + i) / (KEPT - 1)) * (width - LEFT - 2);
   const y = (value) => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const parts = [];
   for (const part of [0, 0.5, 1]) {
     const value = low + (high - low) * part;
-    parts.push(drawn("line", { class: "rule", x1: LEFT, x2: WIDTH, y1: y(value), y2: y(value) }));
+    parts.push(drawn("line", { class: "rule", x1: LEFT, x2: width, y1: y(value), y2: y(value) }));
     const label = drawn("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" });
     label.textContent = show(value);
     parts.push(label);
   }
   for (const [part, text, anchor] of [[0, "2 min ago", "start"], [1, "now", "end"]]) {
-    const label = drawn("text", { x: LEFT + part * (WIDTH - LEFT), y: HEIGHT - 3, "text-anchor": anchor });
+    const label = drawn("text", { x: LEFT + part * (width - LEFT), y: HEIGHT - 3, "text-anchor": anchor });
     label.textContent = text;
     parts.push(label);
   }
@@ -220,6 +222,11 @@ function serverTiles(figures) {
       missed: Boolean(low) && isBelow(low),
     },
     { name: "Rows", value: count(sum(rows, (row) => ofEngine(row, "rows"))), note: `${count(sum(rows, (row) => ofEngine(row, "leaves")))} leaves` },
+    {
+      name: "Segments",
+      value: count(sum(rows, (row) => ofEngine(row, "segments"))),
+      note: `${bytes(sum(rows, (row) => ofEngine(row, "segment_bytes")))} on disk, ${count(sum(rows, (row) => ofEngine(row, "merges")))} merges`,
+    },
     { name: "Memory", value: bytes(memory), note: `log ${bytes(sum(rows, (row) => ofEngine(row, "log_bytes")))}` },
     { name: "A write is seen after", value: millis(fresh), note: rows.length > 1 ? "in the slowest collection" : "now" },
   ];
@@ -303,7 +310,7 @@ function recallCell(row) {
 
 const COLLECTION_HEADS = [
   "Collection", "Rows", "Searches/s", "Median", "99 %", "Writes/s", "Recall", "Probes", "Leaves", "Splits",
-  "Segments", "On disk", "Memory", "Log", "Seen after", "State",
+  "Segments", "Memory", "Seen after",
 ];
 
 function showCollections(figures) {
@@ -318,15 +325,14 @@ function showCollections(figures) {
     count(ofEngine(row, "probes")),
     count(ofEngine(row, "leaves")),
     count(ofEngine(row, "splits")),
-    count(ofEngine(row, "segments")),
-    bytes(ofEngine(row, "segment_bytes")),
+    `${count(ofEngine(row, "segments"))}, ${bytes(ofEngine(row, "segment_bytes"))}`,
     bytes(ofEngine(row, "memory_bytes")),
-    bytes(ofEngine(row, "log_bytes")),
     millis(row.fresh),
-    row.engine && row.engine.failure ? row.engine.failure : "well",
   ]);
   showTable(id("collection-table"), "Collections, the busiest first", COLLECTION_HEADS, rows);
   setText(id("more"), figures.more ? `${count(figures.more)} more are not shown.` : rows.length ? "" : "There is none yet.");
+  const broken = figures.collections.filter((row) => ofEngine(row, "failure"));
+  setText(id("broken"), broken.map((row) => `${row.name}: ${row.engine.failure}`).join("; "));
   const names = figures.collections.map((row) => row.name).sort();
   const list = id("collection");
   if (names.join("\n") !== Array.from(list.options, (option) => option.value).join("\n")) {
@@ -470,7 +476,7 @@ async function ask(event) {
     id("answer-state").classList.toggle("error", Boolean(isError));
     setText(id("answer-state"), text);
   };
-  id("answer").hidden = true;
+  id("answer-place").hidden = true;
   say("Searching");
   try {
     const filter = id("filter").value.trim();
@@ -499,7 +505,7 @@ async function ask(event) {
       },
     ]);
     showTable(id("answer"), "Answer", ["Id", "Score", "Payload"], rows);
-    id("answer").hidden = rows.length === 0;
+    id("answer-place").hidden = rows.length === 0;
   } catch (error) {
     say(error instanceof SyntaxError ? `This is no JSON: ${error.message}` : "The server did not answer.", true);
   }
