@@ -43,3 +43,32 @@ pub(super) fn figures(meter: &Meter, has_ended: bool) -> String {
     }
     figures.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Goal, Scene};
+    use super::*;
+    use crate::jvm::Progress;
+
+    #[test]
+    fn rates_are_those_of_the_last_seconds_and_what_is_unknown_is_null() {
+        let mut meter = Meter::new(Scene {
+            title: "a job".to_owned(),
+            parallelism: 2,
+            preload: 0,
+            goal: Goal::Records(1_000),
+            recall_target: 0.9,
+        });
+        for (seconds, vectors) in [(1.0, 100), (2.0, 300)] {
+            let phase = "stream".to_owned();
+            meter.take(Progress { seconds, vectors, phase, ..Progress::default() });
+        }
+        let now: Json = serde_json::from_str(&figures(&meter, false)).expect("JSON");
+        assert_eq!((&now["kind"], &now["phase"]), (&json!("job"), &json!("stream")));
+        assert_eq!((&now["vectors"], &now["vectors_per_second"]), (&json!(300), &json!(200.0)));
+        assert_eq!((&now["done"], &now["recall_target"]), (&json!(0.2), &json!(0.9)));
+        assert_eq!((&now["p99"], &now["writes_waiting"]), (&Json::Null, &Json::Null));
+        let end: Json = serde_json::from_str(&figures(&meter, true)).expect("JSON");
+        assert_eq!(end["phase"], "ended");
+    }
+}
