@@ -137,6 +137,8 @@ function showChart(at, { title, show, series, range }) {
       if (!isKnown(value)) return;
       const isNext = path && isKnown(values[i - 1]);
       path += `${isNext ? "L" : "M"}${x(i, values.length).toFixed(1)} ${y(value).toFixed(1)}`;
+      // One that stands alone is a dot.
+      if (!isNext) path += "h0";
     });
     parts.push(drawn("path", { class: kind, d: path }));
   }
@@ -205,29 +207,27 @@ function serverTiles(figures) {
   const low = worst(rows);
   const ofLow = low && rows.length > 1 ? ` · ${low.name}` : "";
   const fresh = most(rows, (row) => row.fresh);
-  const memory = sum(rows, (row) => ofEngine(row, "memory_bytes"));
+  const writes = sum(rows, (row) => row.writes_per_second);
+  const total = (name) => sum(rows, (row) => ofEngine(row, name));
+  const slowest = rows.length > 1 ? "in the slowest collection" : "of the last 5 s";
   const tiles = [
     { name: "Searches per second", value: rate(searches), note: `${count(sum(rows, (row) => row.searches))} so far` },
-    {
-      name: "Writes per second",
-      value: rate(sum(rows, (row) => row.writes_per_second)),
-      note: `${count(sum(rows, (row) => ofEngine(row, "writes")))} ever`,
-    },
-    { name: "Search, median", value: millis(most(rows, (row) => row.p50)), note: "of the last 5 s" },
-    { name: "Search, 99 %", value: millis(most(rows, (row) => row.p99)), note: rows.length > 1 ? "of the slowest collection" : "of the last 5 s" },
+    { name: "Writes per second", value: rate(writes), note: `${count(total("writes"))} ever` },
+    { name: "Search, median", value: millis(most(rows, (row) => row.p50)), note: slowest },
+    { name: "Search, 99 %", value: millis(most(rows, (row) => row.p99)), note: slowest },
     {
       name: "Recall",
       value: low ? share(recallOf(low)) : "–",
       note: low ? `± ${low.engine.recall.margin.toFixed(4)}, target ${low.recall_target}${ofLow}` : "no audit yet",
       missed: Boolean(low) && isBelow(low),
     },
-    { name: "Rows", value: count(sum(rows, (row) => ofEngine(row, "rows"))), note: `${count(sum(rows, (row) => ofEngine(row, "leaves")))} leaves` },
+    { name: "Rows", value: count(total("rows")), note: `${count(total("leaves"))} leaves, ${count(total("splits"))} splits` },
     {
       name: "Segments",
-      value: count(sum(rows, (row) => ofEngine(row, "segments"))),
-      note: `${bytes(sum(rows, (row) => ofEngine(row, "segment_bytes")))} on disk, ${count(sum(rows, (row) => ofEngine(row, "merges")))} merges`,
+      value: count(total("segments")),
+      note: `${bytes(total("segment_bytes"))} on disk, ${count(total("merges"))} merges`,
     },
-    { name: "Memory", value: bytes(memory), note: `log ${bytes(sum(rows, (row) => ofEngine(row, "log_bytes")))}` },
+    { name: "Memory", value: bytes(total("memory_bytes")), note: `log ${bytes(total("log_bytes"))}` },
     { name: "A write is seen after", value: millis(fresh), note: rows.length > 1 ? "in the slowest collection" : "now" },
   ];
   const requests = figures.requests;
@@ -242,43 +242,30 @@ function serverTiles(figures) {
   return tiles;
 }
 
-const line = (kind, name, of) => ({ kind, name, values: state.past.map(of) });
+// A chart of two lines, each with its name and what it shows of figures.
+function chart(title, show, [name, of], [otherName, ofOther, otherKind = "second"], range) {
+  const first = { kind: "first", name, values: state.past.map(of) };
+  const second = { kind: otherKind, name: otherName, values: state.past.map(ofOther) };
+  return { title, show, range, series: [first, second] };
+}
+
+const shortShare = orNone((value) => value.toFixed(3));
 
 function serverCharts() {
-  const over = (fold, of) => (figures) => fold(chosenOf(figures), of);
-  const recall = (figures) => recallOf(worst(chosenOf(figures)) || {});
-  const target = (figures) => (worst(chosenOf(figures)) || {}).recall_target;
+  const all = (fold, of) => (figures) => fold(chosenOf(figures), of);
+  const low = (figures) => worst(chosenOf(figures)) || {};
+  const inMemory = all(sum, (row) => ofEngine(row, "memory_rows"));
+  const inSegments = all(sum, (row) => ofEngine(row, "segment_rows"));
+  const searches = all(sum, (row) => row.searches_per_second);
+  const writes = all(sum, (row) => row.writes_per_second);
+  const [median, late] = [all(most, (row) => row.p50), all(most, (row) => row.p99)];
+  const recall = ["estimate", (figures) => recallOf(low(figures))];
+  const goal = ["target", (figures) => low(figures).recall_target, "goal"];
   return [
-    {
-      title: "Per second",
-      show: rate,
-      series: [
-        line("first", "searches", over(sum, (row) => row.searches_per_second)),
-        line("second", "writes", over(sum, (row) => row.writes_per_second)),
-      ],
-    },
-    {
-      title: "Time of a search",
-      show: millis,
-      series: [
-        line("first", "median", over(most, (row) => row.p50)),
-        line("second", "99 %", over(most, (row) => row.p99)),
-      ],
-    },
-    {
-      title: "Recall",
-      show: orNone((value) => value.toFixed(3)),
-      range: [0.9, 1],
-      series: [line("first", "estimate", recall), line("goal", "target", target)],
-    },
-    {
-      title: "Rows",
-      show: count,
-      series: [
-        line("first", "in memory", over(sum, (row) => ofEngine(row, "memory_rows"))),
-        line("second", "in segments", over(sum, (row) => ofEngine(row, "segment_rows"))),
-      ],
-    },
+    chart("Per second", rate, ["searches", searches], ["writes", writes]),
+    chart("Time of a search", millis, ["median", median], ["99 %", late]),
+    chart("Recall", shortShare, recall, goal, [0.9, 1]),
+    chart("Rows", count, ["in memory", inMemory], ["in segments", inSegments]),
   ];
 }
 
@@ -385,37 +372,12 @@ function job(figures) {
     { name: "Behind events by", value: millis(figures.freshness_lag), note: isKnown(figures.freshness_lag) ? "the slowest partition" : "no event times" },
     { name: "Bad records", value: count(figures.bad_records), missed: figures.bad_records > 0 },
   ]);
+  const recentRecall = [isKnown(recall) ? "of recent audits" : "no audit yet", (past) => past.recall_recent];
   showCharts([
-    {
-      title: "Per second",
-      show: rate,
-      series: [
-        line("first", "vectors", (past) => past.vectors_per_second),
-        line("second", "answers", (past) => past.queries_per_second),
-      ],
-    },
-    {
-      title: "Time of an answer",
-      show: millis,
-      series: [line("first", "median", (past) => past.p50), line("second", "99 %", (past) => past.p99)],
-    },
-    {
-      title: "Recall@10",
-      show: orNone((value) => value.toFixed(3)),
-      range: [0.9, 1],
-      series: [
-        line("first", isKnown(recall) ? "of recent audits" : "no audit yet", (past) => past.recall_recent),
-        line("goal", "target", (past) => past.recall_target),
-      ],
-    },
-    {
-      title: "Backlog",
-      show: count,
-      series: [
-        line("first", "writes", (past) => past.writes_waiting),
-        line("second", "searches", (past) => past.searches_in_flight),
-      ],
-    },
+    chart("Per second", rate, ["vectors", (past) => past.vectors_per_second], ["answers", (past) => past.queries_per_second]),
+    chart("Time of an answer", millis, ["median", (past) => past.p50], ["99 %", (past) => past.p99]),
+    chart("Recall@10", shortShare, recentRecall, ["target", (past) => past.recall_target, "goal"], [0.9, 1]),
+    chart("Backlog", count, ["writes", (past) => past.writes_waiting], ["searches", (past) => past.searches_in_flight]),
   ]);
   id("done").hidden = !isKnown(figures.done);
   if (isKnown(figures.done)) id("done").firstElementChild.value = figures.done;
@@ -426,10 +388,8 @@ function job(figures) {
 
 // In the order of the steps of a hand-over; after the last nothing moves.
 const STEPS = [
-  "queries visit the old owners and the new ones",
-  "writes go to the new owners",
-  "the new owners take the rows in",
-  "the old owners drop the rows",
+  "queries visit the old owners and the new ones", "writes go to the new owners",
+  "the new owners take the rows in", "the old owners drop the rows",
 ];
 
 function showPartitions(figures) {
