@@ -5,8 +5,7 @@
 // 3. `server` and `job` turn figures into tiles, charts and tables; the rest only draws these.
 "use strict";
 
-// Events are at most four per second: two minutes.
-const KEPT = 480;
+const KEPT_MS = 120000;
 const WAIT_MS = [500, 1000, 2000, 5000];
 
 const id = (name) => document.getElementById(name);
@@ -97,7 +96,8 @@ function round(value) {
   return power * [1, 2, 5, 10].find((step) => step * power >= value * 0.9999);
 }
 
-function showChart(at, { title, show, series, range }) {
+// Figures came at `times`, each with a value of each line.
+function showChart(at, { title, show, series, range }, times) {
   const cards = id("charts");
   if (!cards.children[at]) {
     const svg = drawn("svg", { role: "img" });
@@ -116,7 +116,7 @@ function showChart(at, { title, show, series, range }) {
   const known = series.flatMap((line) => line.values).filter(isKnown);
   const low = range ? Math.min(range[0], ...known) : 0;
   const high = range ? range[1] : round(Math.max(...known, 1e-3));
-  const x = (i, of) => LEFT + ((KEPT - of + i) / (KEPT - 1)) * (width - LEFT - 2);
+  const x = (i) => LEFT + (1 - (times.at(-1) - times[i]) / KEPT_MS) * (width - LEFT - 2);
   const y = (value) => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const parts = [];
   for (const part of [0, 0.5, 1]) {
@@ -136,7 +136,7 @@ function showChart(at, { title, show, series, range }) {
     values.forEach((value, i) => {
       if (!isKnown(value)) return;
       const isNext = path && isKnown(values[i - 1]);
-      path += `${isNext ? "L" : "M"}${x(i, values.length).toFixed(1)} ${y(value).toFixed(1)}`;
+      path += `${isNext ? "L" : "M"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`;
       // One that stands alone is a dot.
       if (!isNext) path += "h0";
     });
@@ -146,7 +146,8 @@ function showChart(at, { title, show, series, range }) {
 }
 
 function showCharts(charts) {
-  charts.forEach((chart, at) => showChart(at, chart));
+  const times = state.past.map((figures) => figures.at);
+  charts.forEach((chart, at) => showChart(at, chart, times));
   while (id("charts").children.length > charts.length) id("charts").lastChild.remove();
 }
 
@@ -184,6 +185,7 @@ function showTable(table, caption, heads, rows) {
 
 const ofEngine = (row, name) => (row.engine ? row.engine[name] : null);
 const recallOf = (row) => (row.engine && row.engine.recall ? row.engine.recall.estimate : null);
+const targetOf = (row) => String(Number(row.recall_target.toFixed(4)));
 const isBelow = (row) => {
   const recall = row.engine && row.engine.recall;
   return Boolean(recall) && recall.estimate + recall.margin < row.recall_target;
@@ -218,7 +220,7 @@ function serverTiles(figures) {
     {
       name: "Recall",
       value: low ? share(recallOf(low)) : "–",
-      note: low ? `± ${low.engine.recall.margin.toFixed(4)}, target ${low.recall_target}${ofLow}` : "no audit yet",
+      note: low ? `± ${low.engine.recall.margin.toFixed(4)}, target ${targetOf(low)}${ofLow}` : "no audit yet",
       missed: Boolean(low) && isBelow(low),
     },
     { name: "Rows", value: count(total("rows")), note: `${count(total("leaves"))} leaves, ${count(total("splits"))} splits` },
@@ -290,7 +292,7 @@ function choose(name) {
 
 function recallCell(row) {
   return (cell) => {
-    setText(cell, `${share(recallOf(row))} of ${row.recall_target}`);
+    setText(cell, `${share(recallOf(row))} of ${targetOf(row)}`);
     cell.classList.toggle("missed", isBelow(row));
   };
 }
@@ -365,7 +367,7 @@ function job(figures) {
     {
       name: "Recall@10",
       value: share(figures.recall_at_10),
-      note: `${count(figures.audits)} audits, target ${figures.recall_target}`,
+      note: `${count(figures.audits)} audits, target ${targetOf(figures)}`,
       missed: isKnown(figures.recall_at_10) && figures.recall_at_10 < figures.recall_target,
     },
     { name: "Backlog", value: count(figures.writes_waiting), note: `writes; ${count(figures.searches_in_flight)} searches under way` },
@@ -383,7 +385,6 @@ function job(figures) {
   if (isKnown(figures.done)) id("done").firstElementChild.value = figures.done;
   showPartitions(figures);
   id("partitions").hidden = false;
-  state.ended = figures.phase === "ended";
 }
 
 // In the order of the steps of a hand-over; after the last nothing moves.
@@ -494,8 +495,11 @@ function draw() {
 }
 
 function show(figures) {
-  state.past.push(figures);
-  if (state.past.length > KEPT) state.past.shift();
+  // Known before anything is drawn: the events may end at once.
+  state.ended = figures.phase === "ended";
+  const at = performance.now();
+  state.past.push({ ...figures, at });
+  while (at - state.past[0].at > KEPT_MS) state.past.shift();
   draw();
 }
 
@@ -521,7 +525,7 @@ async function read() {
 
 async function connect() {
   for (let tries = 0; ; tries += 1) {
-    const before = state.past.length;
+    const before = state.past.at(-1);
     let status = null;
     try {
       status = await read();
@@ -540,7 +544,7 @@ async function connect() {
       say("The job has ended");
       return;
     }
-    if (state.past.length > before) tries = 0;
+    if (state.past.at(-1) !== before) tries = 0;
     say(status ? `Refused (${status}), trying again` : "Lost, trying again", "lost");
     await new Promise((resolve) => setTimeout(resolve, WAIT_MS[Math.min(tries, WAIT_MS.length - 1)]));
   }

@@ -126,6 +126,8 @@ class Page:
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
         self.resize(width, height)
+        # Keys reach a tab that has the focus.
+        self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         self.call("Page.navigate", url=url)
         self.wait("document.readyState === 'complete'")
 
@@ -197,21 +199,8 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def screenshot(self, path: Path) -> None:
-        """Write a picture of the whole page."""
-        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {
-            "x": 0,
-            "y": 0,
-            "width": size["width"],
-            "height": size["height"],
-            "scale": 1,
-        }
-        shot = self.call(
-            "Page.captureScreenshot",
-            format="png",
-            clip=clip,
-            captureBeyondViewport=True,
-        )
+        """Write a picture of what the window shows."""
+        shot = self.call("Page.captureScreenshot", format="png")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(shot["data"]))
 
