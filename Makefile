@@ -89,6 +89,7 @@ test: native python ## every test
 	.venv/bin/pytest -q python/tests
 	$(MAKE) --no-print-directory test-integrations
 	$(MAKE) --no-print-directory test-serve
+	$(MAKE) --no-print-directory test-web
 	$(MAKE) --no-print-directory .venv/.bench
 	.venv/bin/pytest -q bench/tests
 

@@ -155,9 +155,24 @@ pub(crate) struct KeyArguments {
 }
 
 #[derive(Args)]
+pub(crate) struct WebArguments {
+    /// Also show how the job goes on a page, for browsers of this machine.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:6335"
+    )]
+    pub(crate) web: Option<SocketAddr>,
+}
+
+#[derive(Args)]
 pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) job: JobArguments,
+    #[command(flatten)]
+    pub(crate) web: WebArguments,
     /// Go on from a checkpoint or savepoint, at any parallelism: its folder, or one above it, of
     /// which the newest is taken. Its files stay as they are.
     #[arg(long, value_name = "PATH")]
@@ -182,6 +197,8 @@ pub(crate) struct DemoArguments {
     /// Java.
     #[arg(long)]
     pub(crate) only_filters: bool,
+    #[command(flatten)]
+    pub(crate) web: WebArguments,
 }
 
 #[derive(Args)]

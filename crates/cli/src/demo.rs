@@ -54,7 +54,8 @@ fn stream(arguments: &DemoArguments, words: &Words) -> Result<(), Failure> {
         text::count(PRELOAD + arguments.rows),
         job.parallelism
     );
-    let view = View::start(Scene::of(&job, title), LINE_INTERVAL, false);
+    let page = run::page(&arguments.web)?;
+    let view = View::start(Scene::of(&job, title), LINE_INTERVAL, false).with_page(page);
     let mut samples = Vec::new();
     let result = run::drive(&job, None, view, None, &mut |view, answer| {
         let neighbours = words.neighbours(&answer);
@@ -185,6 +186,7 @@ fn paragraph(label: &str, items: &[String], width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::WebArguments;
 
     #[test]
     fn neighbours_are_wrapped_under_the_first() {
@@ -203,6 +205,7 @@ mod tests {
             rate: 7,
             data: "somewhere \"else\"".into(),
             only_filters: false,
+            web: WebArguments { web: None },
         };
         let error = job(&arguments).expect_err("no data there").to_string();
         assert!(error.contains("base.fbin does not exist"), "{error}");

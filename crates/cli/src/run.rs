@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use vstream_serve::JobPage;
 use vstream_settings::{JobSettings, ResultSink};
 
-use crate::arguments::RunArguments;
+use crate::arguments::{RunArguments, WebArguments};
 use crate::check;
 use crate::failure::Failure;
 use crate::jvm::{Answer, Event, Jvm, Message, Progress, Summary};
@@ -33,7 +34,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let console = job.results == ResultSink::Console;
     let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
-    let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console);
+    let page = page(&arguments.web)?;
+    let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console).with_page(page);
     let mut lines = arguments.job.lines.as_deref().map(Lines::create).transpose()?;
     let result = drive(&job, restore.as_deref(), view, lines.as_mut(), &mut |_, _| {})
         .inspect_err(|_| {
@@ -83,7 +85,10 @@ pub(crate) fn drive(
         }
         match message {
             Some(Message::Progress(progress)) => view.show(progress),
-            Some(Message::Result(progress)) => result = Some(progress),
+            Some(Message::Result(progress)) => {
+                view.end();
+                result = Some(progress);
+            }
             Some(Message::Sample(answer)) => on_sample(&mut view, answer),
             Some(Message::Answer {}) => text::print_line(&line)?,
             Some(Message::Error { message }) => return Err(jvm.complain(&message)),
@@ -93,6 +98,15 @@ pub(crate) fn drive(
     drop(view);
     jvm.wait(&interrupted)?;
     result.ok_or_else(|| jvm.complain("The job ended without a result."))
+}
+
+/// Starts the page of a job and says where it is, if one is wanted. Errors: the address.
+pub(crate) fn page(arguments: &WebArguments) -> Result<Option<JobPage>, Failure> {
+    let page = arguments.web.map(JobPage::start).transpose().map_err(Failure::settings)?;
+    if let Some(page) = &page {
+        eprintln!("How the job goes: http://{}/ui/", page.address);
+    }
+    Ok(page)
 }
 
 /// A file of what the job says.

@@ -40,6 +40,10 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         directory.display(),
         running.address
     ))?;
+    text::print_line(&format!(
+        "A page that shows how it is doing: {scheme}://{}/ui/",
+        running.address
+    ))?;
     if let Some(metrics) = running.metrics {
         text::print_line(&format!("Metrics at http://{metrics}/metrics"))?;
     }

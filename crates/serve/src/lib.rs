@@ -8,7 +8,8 @@
 //! | `coordinator` | how many replicas, how large a batch, which effort; no part of a server |
 //! | `access` | keys, and what they allow |
 //! | `shared` | what all requests share: room for bodies and searches |
-//! | `observe` | metrics, and the audit log |
+//! | `observe` | metrics, slow searches, and the audit log |
+//! | `page` | a page for browsers that shows how a server or a job is doing |
 //! | `failure` | why a request has no answer, as HTTP and gRPC say it |
 //! | `qdrant` | Qdrant's paths, bodies and messages, and what they mean here |
 //! | `server` | connections, from the first byte to the end |
@@ -26,6 +27,7 @@ pub mod coordinator;
 mod failure;
 mod limits;
 mod observe;
+mod page;
 mod qdrant;
 mod server;
 mod settings;
@@ -34,5 +36,5 @@ mod turns;
 
 pub use access::{new_key, KeyFile, Scope};
 pub use limits::Limits;
-pub use server::{Running, Server};
+pub use server::{JobPage, Running, Server};
 pub use settings::{ServeSettings, TlsFiles};

@@ -65,6 +65,22 @@ pub(crate) struct Progress {
     pub(crate) copies: Option<f64>,
     /// Live rows by partition.
     pub(crate) rows_per_partition: Vec<u64>,
+    /// Time that searches and writes took since the last line, by partition, microseconds.
+    pub(crate) work_us_per_partition: Vec<u64>,
+    /// As `recall_at_10`, over the audits since the last line.
+    pub(crate) recall_recent: Option<f64>,
+    /// Writes that wait for the partitions.
+    pub(crate) writes_waiting: Option<u64>,
+    /// Searches under way.
+    pub(crate) searches_in_flight: Option<u64>,
+    /// How far the slowest partition is behind the time of events, milliseconds.
+    pub(crate) freshness_lag_ms: Option<u64>,
+    /// Epoch of the template.
+    pub(crate) epoch: Option<u64>,
+    /// Step of the hand-over that is under way; 4 if none is.
+    pub(crate) hand_over_step: Option<u64>,
+    /// Rows that partitions have adopted from others.
+    pub(crate) rows_adopted: Option<u64>,
     /// Records refused.
     pub(crate) bad_records: u64,
     /// Records refused, by reason.

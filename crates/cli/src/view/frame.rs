@@ -129,6 +129,7 @@ mod tests {
             parallelism: 2,
             preload: 0,
             goal: Goal::Records(2_000),
+            recall_target: 0.95,
         };
         let mut meter = Meter::new(scene);
         progress.iter().for_each(|progress| meter.take(progress.clone()));

@@ -100,7 +100,8 @@ mod tests {
     use super::*;
 
     fn meter(preload: u64, goal: Goal) -> Meter {
-        Meter::new(Scene { title: String::new(), parallelism: 2, preload, goal })
+        let (title, recall_target) = (String::new(), 0.95);
+        Meter::new(Scene { title, parallelism: 2, preload, goal, recall_target })
     }
 
     fn at(seconds: f64, phase: &str, vectors: u64, queries: u64) -> Progress {

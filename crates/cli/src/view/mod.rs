@@ -6,10 +6,12 @@ mod meter;
 mod plain;
 mod report;
 mod terminal;
+mod web;
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use vstream_serve::JobPage;
 use vstream_settings::{JobSettings, VectorSource};
 
 use crate::jvm::Progress;
@@ -31,6 +33,8 @@ pub(crate) struct Scene {
     pub(crate) preload: u64,
     /// Where the measured phase ends.
     pub(crate) goal: Goal,
+    /// Recall that answers aim at.
+    pub(crate) recall_target: f64,
 }
 
 /// Where the measured phase ends.
@@ -53,7 +57,8 @@ impl Scene {
             },
             VectorSource::File { .. } | VectorSource::Kafka(_) => (0, Goal::EndOfInput),
         };
-        Scene { title, parallelism: job.parallelism, preload, goal }
+        let recall_target = job.collection.recall_target;
+        Scene { title, parallelism: job.parallelism, preload, goal, recall_target }
     }
 }
 
@@ -63,6 +68,7 @@ pub(crate) struct View {
     /// One line below the picture of a live view.
     footer: String,
     display: Display,
+    page: Option<JobPage>,
 }
 
 enum Display {
@@ -82,12 +88,18 @@ impl View {
             eprintln!("{}", scene.title);
             Display::Plain(Plain::new(interval))
         };
-        let mut view = View { meter: Meter::new(scene), footer: String::new(), display };
+        let meter = Meter::new(scene);
+        let mut view = View { meter, footer: String::new(), display, page: None };
         // Java needs a second or two before it has anything to say.
         if let Display::Live(live) = &mut view.display {
             live.draw(&view.meter, &view.footer);
         }
         view
+    }
+
+    /// Shows progress on a page, too, until the view ends.
+    pub(crate) fn with_page(self, page: Option<JobPage>) -> View {
+        View { page, ..self }
     }
 
     /// Sets the line below the picture; it is seen with the next progress.
@@ -101,6 +113,18 @@ impl View {
         match &mut self.display {
             Display::Live(live) => live.draw(&self.meter, &self.footer),
             Display::Plain(plain) => plain.print(&self.meter),
+        }
+        self.tell_page(false);
+    }
+
+    /// Tells the page that the job has ended.
+    pub(crate) fn end(&self) {
+        self.tell_page(true);
+    }
+
+    fn tell_page(&self, has_ended: bool) {
+        if let Some(page) = self.page.as_ref().filter(|page| page.is_watched()) {
+            page.show(web::figures(&self.meter, has_ended));
         }
     }
 }

@@ -66,6 +66,7 @@ mod tests {
             parallelism: 1,
             preload: 0,
             goal: Goal::EndOfInput,
+            recall_target: 0.95,
         });
         meter.take(Progress { seconds: 3.0, phase: "stream".to_owned(), ..Progress::default() });
         assert_eq!(

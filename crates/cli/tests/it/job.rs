@@ -39,6 +39,18 @@ fn a_job_ends_with_its_summary_as_the_last_line() {
 }
 
 #[test]
+fn the_page_of_a_job_is_for_this_machine_alone() {
+    let stage = Stage::new(&saying(&[PROGRESS, RESULT]));
+    let said = stage.run(&["run", "job.yaml", "--web=127.0.0.1:0"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(said.err.starts_with("How the job goes: http://127.0.0.1:"), "{}", said.err);
+    assert_eq!(said.last_line(), SUMMARY);
+    let said = stage.run(&["run", "job.yaml", "--web=0.0.0.0:0"]);
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("choose an address of 127.0.0.1"), "{}", said.err);
+}
+
+#[test]
 fn a_job_goes_on_from_a_checkpoint_or_the_newest_of_several() {
     let stage = Stage::new(&format!("printf '%s\\n' \"$@\" > arguments\n{}", saying(&[RESULT])));
     for chk in ["old/a1/chk-9", "old/a1/chk-10", "other/savepoint-77"] {

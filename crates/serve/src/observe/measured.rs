@@ -1,7 +1,7 @@
 //! Metrics in the form of Prometheus.
 
-use std::sync::atomic::AtomicU64;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::{text, EncodeLabelSet};
 use prometheus_client::metrics::counter::Counter;
@@ -10,6 +10,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{exponential_buckets, Histogram};
 use prometheus_client::registry::Registry;
 use vstream_engine::Stats;
+
+use super::slow::{Slow, SlowSearch};
+use super::times::{Counts, Times};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct OfPath {
@@ -31,13 +34,31 @@ struct OfCollection {
 
 type Whole = Family<OfCollection, Gauge>;
 type Share = Family<OfCollection, Gauge<f64, AtomicU64>>;
+type Total = Family<OfCollection, Counter>;
+
+/// Answers of a server so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) all: u64,
+    /// Those with a status of 400 to 499.
+    pub(crate) refused: u64,
+    /// Those with a status of 500 or more.
+    pub(crate) failed: u64,
+}
 
 /// The metrics of a server.
 pub(crate) struct Measured {
+    pub(crate) slow: Slow,
+    /// Answers by the hundreds of their status.
+    answers: [AtomicU64; 6],
     registry: Registry,
     requests: Family<OfAnswer, Counter>,
     seconds: Family<OfPath, Histogram>,
+    search_seconds: Family<OfCollection, Times>,
+    writes: Total,
     rows: Whole,
+    leaves: Whole,
+    splits: Total,
     segments: Whole,
     log_bytes: Whole,
     memory_bytes: Whole,
@@ -55,12 +76,19 @@ impl Measured {
             Histogram::new(exponential_buckets(5e-5, 2.0, 20))
         });
         registry.register("request_seconds", "Time of a request", seconds.clone());
+        let search_seconds = Family::default();
+        let help = "Time of a search, without reading its request or waiting for a thread";
+        registry.register("search_seconds", help, search_seconds.clone());
+        let (writes, splits) = (Total::default(), Total::default());
+        registry.register("writes", "Rows written and deleted, ever", writes.clone());
+        registry.register("leaf_splits", "Splits of leaves since the start", splits.clone());
         let mut whole = |name: &str, help: &str| {
             let gauge = Whole::default();
             registry.register(name, help, gauge.clone());
             gauge
         };
         let rows = whole("rows", "Rows that live");
+        let leaves = whole("leaves", "Leaves of rows in memory");
         let segments = whole("segments", "Segments on the disk");
         let log_bytes = whole("log_bytes", "Bytes of the logs that a restart reads");
         let memory_bytes = whole("memory_bytes", "Bytes of memory that the engine counts");
@@ -68,10 +96,16 @@ impl Measured {
         let recall = Share::default();
         registry.register("recall_estimate", "Recall@k as the audits find it", recall.clone());
         Measured {
+            slow: Slow::new(Instant::now()),
+            answers: Default::default(),
             registry,
             requests,
             seconds,
+            search_seconds,
+            writes,
             rows,
+            leaves,
+            splits,
             segments,
             log_bytes,
             memory_bytes,
@@ -84,10 +118,38 @@ impl Measured {
     ///
     /// * `path`: with the names of its parts, not with their values.
     pub(crate) fn request(&self, method: &'static str, path: &str, status: u16, took: Duration) {
+        self.answers[usize::from(status / 100).min(5)].fetch_add(1, Ordering::Relaxed);
         let path = path.to_owned();
         let of = OfPath { method, path: path.clone() };
         self.requests.get_or_create(&OfAnswer { method, path, status }).inc();
         self.seconds.get_or_create(&of).observe(took.as_secs_f64());
+    }
+
+    /// Answers so far.
+    pub(crate) fn answers(&self) -> Answers {
+        let count = |hundreds: usize| self.answers[hundreds].load(Ordering::Relaxed);
+        Answers { all: (0..6).map(count).sum(), refused: count(4), failed: count(5) }
+    }
+
+    /// Counts a search, and keeps it if it was slow.
+    ///
+    /// * `describe`: called for a slow one alone.
+    pub(crate) fn searched(
+        &self,
+        collection: &str,
+        ended: Instant,
+        took: Duration,
+        describe: impl FnOnce() -> SlowSearch,
+    ) {
+        let of = OfCollection { collection: collection.to_owned() };
+        self.search_seconds.get_or_create(&of).observe(took);
+        self.slow.note(ended, took, describe);
+    }
+
+    /// Searches of a collection by their time.
+    pub(crate) fn searches(&self, collection: &str) -> Option<Counts> {
+        let of = OfCollection { collection: collection.to_owned() };
+        Some(self.search_seconds.get(&of)?.counts())
     }
 
     /// Sets the figures of a collection.
@@ -97,10 +159,16 @@ impl Measured {
             gauge.get_or_create(&of).set(i64::try_from(value).unwrap_or(i64::MAX));
         };
         set(&self.rows, stats.index.live);
+        set(&self.leaves, stats.index.leaves);
         set(&self.segments, stats.tree.segments);
         set(&self.log_bytes, stats.journal.as_ref().map_or(0, |journal| journal.log_bytes));
         set(&self.memory_bytes, stats.index.memory_bytes);
         set(&self.probes, stats.probes as u64);
+        let set = |total: &Total, value: u64| {
+            total.get_or_create(&of).inner().store(value, Ordering::Relaxed);
+        };
+        set(&self.splits, stats.index.splits);
+        set(&self.writes, stats.journal.as_ref().map_or(0, |journal| journal.lsn));
         if let Some(recall) = &stats.recall {
             self.recall.get_or_create(&of).set(recall.recall);
         }
@@ -109,10 +177,13 @@ impl Measured {
     /// Forgets a collection.
     pub(crate) fn forget(&self, name: &str) {
         let of = OfCollection { collection: name.to_owned() };
-        for gauge in [&self.rows, &self.segments, &self.log_bytes, &self.memory_bytes, &self.probes]
-        {
+        let Measured { rows, leaves, segments, log_bytes, memory_bytes, probes, .. } = self;
+        for gauge in [rows, leaves, segments, log_bytes, memory_bytes, probes] {
             gauge.remove(&of);
         }
+        self.search_seconds.remove(&of);
+        self.writes.remove(&of);
+        self.splits.remove(&of);
         self.recall.remove(&of);
     }
 

@@ -1,5 +1,7 @@
 //! The nearest points of a vector, or of another point.
 
+use std::time::Instant;
+
 use serde_json::Value as Json;
 use vstream_engine::{Effort, Filter, Query, With, K_MAX};
 
@@ -11,6 +13,7 @@ use crate::access::Scope;
 use crate::catalog::blocking;
 use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
+use crate::observe::{Measured, SlowSearch};
 
 /// Points of an answer unless a request says otherwise.
 const LIMIT: usize = 10;
@@ -64,10 +67,12 @@ where
     let _admitted = call.shared.admission.search()?;
     if let [one] = asked.as_slice() {
         if one.is_short(&collection) {
-            return Ok(vec![one.answer(&collection)?]);
+            return Ok(vec![one.measured(&collection, &call.shared.measured)?]);
         }
     }
-    let work = move || asked.iter().map(|one| one.answer(&collection)).collect();
+    let shared = call.shared.clone();
+    let work =
+        move || asked.iter().map(|one| one.measured(&collection, &shared.measured)).collect();
     blocking(work).await?
 }
 
@@ -118,6 +123,29 @@ impl Ask {
             filter: self.filter.as_ref(),
             radius: self.radius,
         }
+    }
+
+    /// Answers, and counts a search. Errors: as [`Ask::answer`], which are not counted.
+    fn measured(
+        &self,
+        collection: &Collection,
+        measured: &Measured,
+    ) -> Result<Vec<Point>, Failure> {
+        let began = Instant::now();
+        let points = self.answer(collection)?;
+        if self.near.is_some() {
+            let ended = Instant::now();
+            let took = ended - began;
+            measured.searched(&collection.name, ended, took, || SlowSearch {
+                collection: collection.name.clone(),
+                ended,
+                took,
+                limit: self.limit + self.offset,
+                is_filtered: self.filter.is_some(),
+                is_exact: self.effort == Effort::Exact,
+            });
+        }
+        Ok(points)
     }
 
     /// Answers. Errors: `BAD_REQUEST` for a wrong vector, `NOT_FOUND` for an unknown point.

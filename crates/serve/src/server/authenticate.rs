@@ -7,18 +7,26 @@ use axum::http::{header, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::origin;
 use crate::access::Access;
 use crate::failure::Failure;
 use crate::shared::Shared;
 
-/// Finds the key of a request before its body is read. Errors: `UNAUTHORIZED`.
+/// Finds the key of a request before its body is read. Errors: `UNAUTHORIZED`; without keys
+/// `FORBIDDEN`, if a page of another site sent it.
 pub(super) async fn authenticate(
     State(shared): State<Arc<Shared>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let access = match &shared.keys {
-        None => Access::everything(),
+        None => match origin::check(&request) {
+            Ok(()) => Access::everything(),
+            Err(failure) => {
+                shared.audit.refused(&request, failure.status);
+                return failure.into_response();
+            }
+        },
         Some(keys) => match secret(&request).and_then(|secret| keys.access(secret)) {
             Some(access) => access,
             None => {

@@ -2,6 +2,8 @@
 
 mod authenticate;
 mod connections;
+mod job;
+mod origin;
 mod tls;
 
 use std::net::SocketAddr;
@@ -21,9 +23,11 @@ use tokio::task::JoinHandle;
 
 use self::authenticate::authenticate;
 use self::connections::serve;
+pub use self::job::JobPage;
 use crate::catalog::Catalog;
 use crate::failure::{is_grpc, status_of, Failure};
 use crate::observe::{Audit, Measured};
+use crate::page;
 use crate::qdrant;
 use crate::settings::ServeSettings;
 use crate::shared::{Admission, Changed, Heavy, Shared};
@@ -89,7 +93,7 @@ impl Server {
                 Some(local)
             }
         };
-        let router = answering(&shared);
+        let router = answering(&shared, &stopping);
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
         Ok(Running { address, metrics, collections, shared, stop, serving, runtime })
     }
@@ -112,11 +116,13 @@ impl Running {
 }
 
 /// The interface.
-fn answering(shared: &Arc<Shared>) -> Router {
-    let behind_keys =
-        qdrant::routes(shared).layer(from_fn_with_state(shared.clone(), authenticate));
+fn answering(shared: &Arc<Shared>, stop: &watch::Receiver<bool>) -> Router {
+    let behind_keys = qdrant::routes(shared)
+        .merge(page::events(shared, stop.clone()))
+        .layer(from_fn_with_state(shared.clone(), authenticate));
     qdrant::open_routes(shared)
         .merge(health())
+        .merge(page::files())
         .merge(behind_keys)
         .fallback(unknown)
         .method_not_allowed_fallback(unknown_method)

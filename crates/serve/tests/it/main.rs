@@ -3,6 +3,7 @@
 mod access;
 mod grpc;
 mod hostile;
+mod page;
 mod points;
 mod restart;
 mod support;

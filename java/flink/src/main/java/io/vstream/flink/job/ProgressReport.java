@@ -97,8 +97,9 @@ final class ProgressReport {
         return line;
     }
 
-    /** Work and recall since the last line, and the step of the hand-over. */
+    /** Work and recall since the last line, what waits, and the step of the hand-over. */
     private void recent(ObjectNode line) {
+        waiting(line);
         long[] search = metrics.bySubtask(Names.SEARCH_NANOS);
         long[] write = metrics.bySubtask(Names.WRITE_NANOS);
         ArrayNode work = line.putArray("work_us_per_partition");
@@ -118,6 +119,16 @@ final class ProgressReport {
         line.put("epoch", metrics.max(Names.EPOCH, 0));
         line.put("hand_over_step", metrics.max(Names.STEP, 0));
         line.put("rows_adopted", metrics.sum(Names.ADOPTED));
+    }
+
+    /** Writes that search has not applied, searches under way, and how far the index is behind. */
+    private void waiting(ObjectNode line) {
+        // The two sums are of slightly different moments.
+        long writes = metrics.sum(Names.SENT) - metrics.sum(Names.APPLIED);
+        line.put("writes_waiting", Math.max(0, writes));
+        line.put("searches_in_flight", metrics.sum(Names.IN_FLIGHT));
+        long lag = metrics.max(Names.FRESHNESS_LAG, -1);
+        line.put("freshness_lag_ms", lag < 0 ? null : lag);
     }
 
     /** Answers for display, a line each, or null if there are no new ones. */
