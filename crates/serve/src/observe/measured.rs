@@ -29,6 +29,12 @@ struct OfCollection {
     collection: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfTool {
+    tool: &'static str,
+    status: u16,
+}
+
 type Whole = Family<OfCollection, Gauge>;
 type Share = Family<OfCollection, Gauge<f64, AtomicU64>>;
 
@@ -37,6 +43,8 @@ pub(crate) struct Measured {
     registry: Registry,
     requests: Family<OfAnswer, Counter>,
     seconds: Family<OfPath, Histogram>,
+    tools: Family<OfTool, Counter>,
+    broken: Whole,
     rows: Whole,
     segments: Whole,
     log_bytes: Whole,
@@ -55,11 +63,14 @@ impl Measured {
             Histogram::new(exponential_buckets(5e-5, 2.0, 20))
         });
         registry.register("request_seconds", "Time of a request", seconds.clone());
+        let tools = Family::default();
+        registry.register("mcp_calls", "Calls of tools by status, in HTTP's terms", tools.clone());
         let mut whole = |name: &str, help: &str| {
             let gauge = Whole::default();
             registry.register(name, help, gauge.clone());
             gauge
         };
+        let broken = whole("collection_broken", "1 for a collection that did not open");
         let rows = whole("rows", "Rows that live");
         let segments = whole("segments", "Segments on the disk");
         let log_bytes = whole("log_bytes", "Bytes of the logs that a restart reads");
@@ -71,6 +82,8 @@ impl Measured {
             registry,
             requests,
             seconds,
+            tools,
+            broken,
             rows,
             segments,
             log_bytes,
@@ -88,6 +101,16 @@ impl Measured {
         let of = OfPath { method, path: path.clone() };
         self.requests.get_or_create(&OfAnswer { method, path, status }).inc();
         self.seconds.get_or_create(&of).observe(took.as_secs_f64());
+    }
+
+    /// Counts a call of a tool, whose failure is an answer as HTTP sees it.
+    pub(crate) fn tool(&self, tool: &'static str, status: u16) {
+        self.tools.get_or_create(&OfTool { tool, status }).inc();
+    }
+
+    /// Notes a collection that did not open.
+    pub(crate) fn broken(&self, name: &str) {
+        self.broken.get_or_create(&OfCollection { collection: name.to_owned() }).set(1);
     }
 
     /// Sets the figures of a collection.

@@ -3,5 +3,5 @@
 mod audit;
 mod measured;
 
-pub(crate) use self::audit::Audit;
+pub(crate) use self::audit::{Audit, Changed};
 pub(crate) use self::measured::Measured;

@@ -1,4 +1,6 @@
 //! Finds the key of a request before its body is read.
+//!
+//! Without keys every program of this machine may do everything, but no page that its browser shows.
 
 use std::sync::Arc;
 
@@ -7,18 +9,25 @@ use axum::http::{header, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::Access;
+use crate::access::{check_origin, Access};
 use crate::failure::Failure;
 use crate::shared::Shared;
 
-/// Finds the key of a request before its body is read. Errors: `UNAUTHORIZED`.
+/// Finds the key of a request before its body is read. Errors: `UNAUTHORIZED`, and without keys
+/// `FORBIDDEN` for pages of other sites.
 pub(super) async fn authenticate(
     State(shared): State<Arc<Shared>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let access = match &shared.keys {
-        None => Access::everything(),
+        None => match check_origin(request.headers()) {
+            Ok(()) => Access::everything(),
+            Err(failure) => {
+                shared.audit.refused(&request, failure.status);
+                return failure.into_response();
+            }
+        },
         Some(keys) => match secret(&request).and_then(|secret| keys.access(secret)) {
             Some(access) => access,
             None => {
