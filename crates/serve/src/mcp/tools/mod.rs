@@ -89,8 +89,14 @@ pub(super) async fn call(
     let answer = match tool {
         Err(failure) => Err(failure),
         Ok(Tool::Collections(asked)) => asked.answer(shared, access),
-        Ok(Tool::Search(asked)) => asked.answer(&of(&asked.collection)).await,
-        Ok(Tool::Get(asked)) => asked.answer(&of(&asked.collection)).await,
+        Ok(Tool::Search(asked)) => {
+            let call = of(&asked.collection);
+            asked.answer(&call).await
+        }
+        Ok(Tool::Get(asked)) => {
+            let call = of(&asked.collection);
+            asked.answer(&call).await
+        }
         Ok(Tool::Upsert(asked)) => {
             let call = of(&asked.collection);
             asked.answer(&call).await.inspect(|_| note(&call.name))

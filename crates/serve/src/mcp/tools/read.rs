@@ -86,31 +86,39 @@ pub(in crate::mcp) struct Search {
 }
 
 impl Search {
-    /// Errors: those of a query, and `BAD_REQUEST` unless a vector or an id is given.
-    pub(super) async fn answer(&self, call: &Call) -> Result<Box<RawValue>, Failure> {
+    /// Errors: those of a query.
+    pub(super) async fn answer(self, call: &Call) -> Result<Box<RawValue>, Failure> {
         #[derive(Serialize)]
         struct Found {
             points: Vec<Point>,
             distance: &'static str,
         }
-        let collection = call.collection(Scope::Read)?;
-        let near = match (&self.vector, &self.id) {
-            (Some(vector), None) => Target::Vector(vector.clone()),
-            (None, Some(id)) => Target::Point(id.clone()),
+        let distance = distance_name(call.collection(Scope::Read)?.settings.metric);
+        let points = qdrant::answer(call, vec![self]).await?.pop().unwrap_or_default();
+        json(&Found { points, distance })
+    }
+}
+
+impl TryFrom<Search> for Asked {
+    type Error = Failure;
+
+    /// Errors: `BAD_REQUEST` unless a vector or an id is given, or for too many points.
+    fn try_from(search: Search) -> Result<Asked, Failure> {
+        let near = match (search.vector, search.id) {
+            (Some(vector), None) => Target::Vector(vector),
+            (None, Some(id)) => Target::Point(id),
             _ => return Err(Failure::bad("give 'vector' or 'id', and not both")),
         };
-        check_count("k", self.k)?;
-        let asked = Asked {
+        check_count("k", search.k)?;
+        Ok(Asked {
             near: Some(near),
-            filter: self.filter.clone(),
+            filter: search.filter,
             is_exact: false,
-            score_threshold: self.score_threshold,
-            limit: self.k,
+            score_threshold: search.score_threshold,
+            limit: search.k,
             offset: None,
-            wanted: wanted(&self.payload, self.with_vector),
-        };
-        let points = qdrant::answer(call, vec![asked]).await?.pop().unwrap_or_default();
-        json(&Found { points, distance: distance_name(collection.settings.metric) })
+            wanted: wanted(search.payload, search.with_vector),
+        })
     }
 }
 
@@ -127,14 +135,14 @@ pub(in crate::mcp) struct Get {
 
 impl Get {
     /// Errors: those of a read, and `BAD_REQUEST` for too many ids.
-    pub(super) async fn answer(&self, call: &Call) -> Result<Box<RawValue>, Failure> {
+    pub(super) async fn answer(self, call: &Call) -> Result<Box<RawValue>, Failure> {
         #[derive(Serialize)]
         struct Got<'a> {
             points: &'a [Point],
             missing: Vec<&'a PointId>,
         }
         check_count("the number of ids", Some(self.ids.len()))?;
-        let wanted = wanted(&self.payload, self.with_vector);
+        let wanted = wanted(self.payload, self.with_vector);
         let points = retrieve(call, self.ids.clone(), wanted).await?;
         let is_missing = |id: &&PointId| points.iter().all(|point| point.id != **id);
         json(&Got { points: &points, missing: self.ids.iter().filter(is_missing).collect() })
@@ -142,8 +150,8 @@ impl Get {
 }
 
 /// * `keys`: of the payload; all if absent.
-fn wanted(keys: &Option<Vec<String>>, with_vector: bool) -> Wanted {
-    Wanted::new(keys.clone().map(WithPayload::Include), with_vector, true)
+fn wanted(keys: Option<Vec<String>>, with_vector: bool) -> Wanted {
+    Wanted::new(keys.map(WithPayload::Include), with_vector, true)
 }
 
 /// Errors: `BAD_REQUEST`.

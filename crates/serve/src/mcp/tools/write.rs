@@ -34,10 +34,18 @@ impl Upsert {
     pub(super) async fn answer(self, call: &Call) -> Result<Box<RawValue>, Failure> {
         let count = self.points.len();
         check(call, count)?;
-        let points = self.points.into_iter();
-        let points = points.map(|Given { id, vector, payload }| NewPoint { id, vector, payload });
-        write(call, Operation::Upsert(points.collect())).await?;
+        qdrant::write(call, Some(true), vec![self]).await?;
         json(&json!({"written": count}))
+    }
+}
+
+impl TryFrom<Upsert> for Operation {
+    type Error = Failure;
+
+    fn try_from(upsert: Upsert) -> Result<Operation, Failure> {
+        let points = upsert.points.into_iter();
+        let points = points.map(|Given { id, vector, payload }| NewPoint { id, vector, payload });
+        Ok(Operation::Upsert(points.collect()))
     }
 }
 
@@ -54,14 +62,17 @@ impl Delete {
     pub(super) async fn answer(self, call: &Call) -> Result<Box<RawValue>, Failure> {
         let count = self.ids.len();
         check(call, count)?;
-        write(call, Operation::Delete(Selector { points: Some(self.ids), filter: None })).await?;
+        qdrant::write(call, Some(true), vec![self]).await?;
         json(&json!({"deleted": count}))
     }
 }
 
-/// Writes, and waits until it is as durable as the collection says.
-async fn write(call: &Call, operation: Operation) -> Result<(), Failure> {
-    qdrant::write(call, Some(true), vec![operation]).await.map(drop)
+impl TryFrom<Delete> for Operation {
+    type Error = Failure;
+
+    fn try_from(delete: Delete) -> Result<Operation, Failure> {
+        Ok(Operation::Delete(Selector { points: Some(delete.ids), filter: None }))
+    }
 }
 
 /// Errors: `FORBIDDEN` unless the server was started with writes, `BAD_REQUEST` for no points or too many.
