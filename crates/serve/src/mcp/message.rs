@@ -77,6 +77,10 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D:
 impl Message {
     /// Reads a body. Errors: with the id of the request, if that could be read.
     pub(super) fn read(body: &[u8]) -> Result<Message, (Option<Id>, Refusal)> {
+        // A list would be read as the members of a message in order.
+        if body.trim_ascii_start().starts_with(b"[") {
+            return Err((None, Refusal::new(NO_MESSAGE, "send one message, and no list of them")));
+        }
         let envelope: Envelope = serde_json::from_slice(body).map_err(|error| {
             let is_message = error.classify() == Category::Data;
             let code = if is_message { NO_MESSAGE } else { NO_JSON };
@@ -132,6 +136,9 @@ impl Request {
 /// Errors: parameters of the wrong types.
 fn parse<'a, T: Default + Deserialize<'a>>(params: Option<&'a RawValue>) -> Result<T, Refusal> {
     let Some(params) = params else { return Ok(T::default()) };
+    if !params.get().starts_with('{') {
+        return Err(Refusal::new(WRONG_PARAMS, "params: give an object"));
+    }
     let read = serde_json::from_str(params.get());
     read.map_err(|error| Refusal::new(WRONG_PARAMS, format!("params: {error}")))
 }
@@ -163,6 +170,7 @@ mod tests {
             ("null", NO_MESSAGE),
             ("[]", NO_MESSAGE),
             (r#"[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]"#, NO_MESSAGE),
+            (r#"["2.0", 1, "ping", null, null, null]"#, NO_MESSAGE),
             (r#"{"id": 1, "method": "ping"}"#, NO_MESSAGE),
             (r#"{"jsonrpc": "1.0", "id": 1, "method": "ping"}"#, NO_MESSAGE),
             (r#"{"jsonrpc": "2.0", "id": null, "method": "ping"}"#, NO_MESSAGE),

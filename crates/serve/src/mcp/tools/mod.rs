@@ -67,6 +67,9 @@ impl Tool {
 }
 
 fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Failure> {
+    if !json.starts_with('{') {
+        return Err(Failure::bad("the arguments: give an object"));
+    }
     serde_json::from_str(json).map_err(|error| Failure::bad(format!("the arguments: {error}")))
 }
 
