@@ -414,9 +414,12 @@ fn hostile_bodies_get_an_answer_and_the_server_goes_on() {
         let (status, answer) = send(&server, None, &later, body);
         assert!(status == 400 && answer["error"]["message"].is_string(), "{status} {answer}");
     }
-    for body in
-        [arguments(&ones), arguments("{\"collection\": 1e999}"), arguments("[\"a\"]"), arguments("null")]
-    {
+    for body in [
+        arguments(&ones),
+        arguments("{\"collection\": 1e999}"),
+        arguments("[\"a\"]"),
+        arguments("null"),
+    ] {
         let (status, answer) = send(&server, None, &later, &body);
         assert_eq!((status, &answer["result"]["isError"]), (200, &json!(true)), "{answer}");
     }
