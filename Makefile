@@ -107,7 +107,7 @@ lint: ## formatting and lints, as CI checks them
 	$(JAVA) -q -Ppeers spotless:check
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy
-	.venv/bin/ruff format --check bench crates tools/check.py tools/wheel.py && .venv/bin/ruff check bench crates tools/check.py tools/wheel.py
+	.venv/bin/ruff format --check bench crates deploy tools/check.py tools/wheel.py && .venv/bin/ruff check bench crates deploy tools/check.py tools/wheel.py
 
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo
@@ -147,7 +147,7 @@ clean: ## remove what was built, keep the data
 
 # The other targets are in bench/Makefile. It includes this file, so there they are not passed on again.
 ifeq ($(filter bench/Makefile,$(MAKEFILE_LIST)),)
-OTHERS := bench-% data-% data/% test-% fuzz model reference savepoint-fixture .venv-s3/% .venv-peers/% .venv-integrations/%
+OTHERS := bench-% data-% data/% test-% charts run/helm/% fuzz model reference savepoint-fixture .venv-s3/% .venv-peers/% .venv-integrations/%
 .PHONY: FORCE
 $(foreach target,$(OTHERS),$(eval $(target): FORCE ; \
 	@$$(MAKE) --no-print-directory -f bench/Makefile $$@))

@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Snapshot(Snapshot),
     /// Serve the collections of a folder over HTTP, by a subset of Qdrant's interface.
     Serve(ServeArguments),
+    /// Ask a server on this machine whether it is well; for containers, whose image has no curl.
+    Health(HealthArguments),
     /// Make a key for a server: the key itself, and the entry of the file of keys that stands for it.
     Key(KeyArguments),
     /// Print the reference of job files, as Markdown: docs/guide/job-file.md.
@@ -140,6 +142,16 @@ pub(crate) struct ServeArguments {
     /// File that gets a line of JSON for every change and every refused key.
     #[arg(long, value_name = "FILE")]
     pub(crate) audit: Option<PathBuf>,
+    /// Let language models write and delete points over MCP, as far as their keys do.
+    #[arg(long)]
+    pub(crate) mcp_writes: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct HealthArguments {
+    /// Address of the server's metrics.
+    #[arg(default_value = "127.0.0.1:9100", value_name = "ADDRESS")]
+    pub(crate) address: SocketAddr,
 }
 
 #[derive(Args)]

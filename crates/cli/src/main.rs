@@ -15,6 +15,7 @@ mod failure;
 mod fields;
 mod graph;
 mod groups;
+mod health;
 mod inspect;
 mod jvm;
 mod leaves;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Snapshot(Snapshot::Push(arguments)) => pushed::push(&arguments),
         Command::Snapshot(Snapshot::Pull(arguments)) => pushed::pull(&arguments),
         Command::Serve(arguments) => serve::serve(arguments),
+        Command::Health(arguments) => health::health(&arguments),
         Command::Key(arguments) => serve::key(&arguments),
         Command::Reference => text::print_line(JobSettings::reference().trim_end()),
     };

@@ -16,8 +16,16 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until SIGINT or SIGTERM; then answers the requests that are here and closes everything.
 pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
-    let ServeArguments { directory, listen, metrics, keys, tls_certificate, tls_key, audit } =
-        arguments;
+    let ServeArguments {
+        directory,
+        listen,
+        metrics,
+        keys,
+        tls_certificate,
+        tls_key,
+        audit,
+        mcp_writes,
+    } = arguments;
     let keys = keys.map(|path| KeyFile::read(&path)).transpose().map_err(Failure::settings)?;
     let tls = tls_certificate.zip(tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -26,6 +34,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         keys,
         tls,
         audit,
+        mcp_writes,
         ..ServeSettings::new(directory.clone(), listen)
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -44,6 +53,9 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         "A page that shows how it is doing: {scheme}://{}/ui/",
         running.address
     ))?;
+    for broken in &running.broken {
+        text::print_line(&format!("Not served: {broken}"))?;
+    }
     if let Some(metrics) = running.metrics {
         text::print_line(&format!("Metrics at http://{metrics}/metrics"))?;
     }

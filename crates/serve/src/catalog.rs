@@ -1,13 +1,15 @@
 //! All collections of a folder.
 //!
 //! A collection is a folder of the catalog's folder that has its name. One that is being made or
-//! dropped has a name that no collection can have, so a crash leaves none in part.
+//! dropped has a name that no collection can have, so a crash leaves none in part. One that does not open
+//! stays as it is: requests for it are told why, and the others are served.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use axum::http::StatusCode;
 use tokio::sync::Mutex;
 use vstream_engine::{inspect_collection, Engine, Settings};
 
@@ -31,34 +33,48 @@ pub(crate) struct Catalog {
     /// The folder is a collection itself, so none can be made in it or dropped.
     is_collection: bool,
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
+    /// Collections that did not open, with the reason.
+    broken: BTreeMap<String, String>,
     /// Held while a collection is made or dropped.
     changing: Mutex<()>,
 }
 
 impl Catalog {
     /// Opens all collections of a folder, which is made if absent; of a folder that is a collection
-    /// itself, that one. Errors: `INTERNAL_SERVER_ERROR` with the collection that does not open.
+    /// itself, that one. Errors: `INTERNAL_SERVER_ERROR` if the folder cannot be read,
+    /// `SERVICE_UNAVAILABLE` if others hold all collections, and any error of a collection that would be
+    /// served alone.
     pub(crate) fn open(directory: &Path, limits: &Limits) -> Result<Catalog, Failure> {
-        let broken =
+        let unreadable =
             |error: std::io::Error| Failure::broken(format!("{}: {error}", directory.display()));
-        fs::create_dir_all(directory).map_err(broken)?;
-        let mut collections = BTreeMap::new();
+        fs::create_dir_all(directory).map_err(unreadable)?;
+        let (mut collections, mut broken) = (BTreeMap::new(), Vec::new());
         let is_one = is_collection(directory);
         if is_one {
-            let name = directory.canonicalize().map_err(broken)?;
+            let name = directory.canonicalize().map_err(unreadable)?;
             let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
             collections.insert(name.clone(), Arc::new(opened(&name, directory)?));
         } else {
-            for entry in fs::read_dir(directory).map_err(broken)? {
-                let path = entry.map_err(broken)?.path();
+            for entry in fs::read_dir(directory).map_err(unreadable)? {
+                let path = entry.map_err(unreadable)?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 if name.starts_with(MAKING) || name.starts_with(DROPPING) {
-                    fs::remove_dir_all(&path).map_err(broken)?;
+                    fs::remove_dir_all(&path).map_err(unreadable)?;
                 } else if name.starts_with(HIDDEN) {
                     // Whatever it is, it is not ours.
                 } else if path.is_dir() && is_collection(&path) {
-                    collections.insert(name.clone(), Arc::new(opened(&name, &path)?));
+                    match opened(&name, &path) {
+                        Ok(collection) => drop(collections.insert(name, Arc::new(collection))),
+                        Err(failure) => broken.push((name, failure)),
+                    }
                 }
+            }
+        }
+        // Somebody else serves this folder, most likely: who starts a second server must hear of it.
+        let is_taken = |failure: &Failure| failure.status == StatusCode::SERVICE_UNAVAILABLE;
+        if collections.is_empty() && broken.iter().all(|(_, failure)| is_taken(failure)) {
+            if let Some((_, failure)) = broken.pop() {
+                return Err(failure);
             }
         }
         Ok(Catalog {
@@ -66,20 +82,42 @@ impl Catalog {
             collections_max: limits.collections,
             is_collection: is_one,
             collections: RwLock::new(collections),
+            broken: broken.into_iter().map(|(name, failure)| (name, failure.message)).collect(),
             changing: Mutex::new(()),
         })
     }
 
-    /// The collection of a name. Errors: `NOT_FOUND`.
+    /// The collection of a name. Errors: `NOT_FOUND`, and `SERVICE_UNAVAILABLE` if it did not open.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
-        self.find(name).ok_or_else(|| Failure::no_collection(name))
+        self.find(name).ok_or_else(|| match self.broken.get(name) {
+            Some(why) => does_not_open(why),
+            None => Failure::no_collection(name),
+        })
+    }
+
+    /// Collections that did not open, with the reason, by name.
+    pub(crate) fn broken(&self) -> &BTreeMap<String, String> {
+        &self.broken
+    }
+
+    /// True if there is a collection of a name, whether it opened or not.
+    pub(crate) fn is_there(&self, name: &str) -> bool {
+        self.broken.contains_key(name) || self.find(name).is_some()
+    }
+
+    /// The names of all collections, those that did not open among them, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.all().iter().map(|one| one.name.clone()).collect();
+        names.extend(self.broken.keys().cloned());
+        names.sort_unstable();
+        names
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<Arc<Collection>> {
         self.collections.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// All collections by name.
+    /// All collections that are served, by name.
     pub(crate) fn all(&self) -> Vec<Arc<Collection>> {
         let collections = self.collections.read().unwrap_or_else(PoisonError::into_inner);
         collections.values().cloned().collect()
@@ -95,11 +133,11 @@ impl Catalog {
         check_name(name)?;
         self.check_changes()?;
         let _changing = self.changing.lock().await;
-        if self.find(name).is_some() {
+        if self.is_there(name) {
             let what = format!("the collection '{name}' is there already");
             return Err(Failure::conflict(what));
         }
-        let count = self.all().len();
+        let count = self.all().len() + self.broken.len();
         if count >= self.collections_max {
             return Err(Failure::bad(format!("there are {count} collections, which is the limit")));
         }
@@ -123,9 +161,13 @@ impl Catalog {
     }
 
     /// Drops a collection and its files; false if there is none. Requests that hold it end first. Errors:
-    /// `BAD_REQUEST` where the folder is a collection itself.
+    /// `BAD_REQUEST` where the folder is a collection itself, `SERVICE_UNAVAILABLE` for one that did not
+    /// open: its rows may yet be saved.
     pub(crate) async fn drop(self: &Arc<Catalog>, name: &str) -> Result<bool, Failure> {
         self.check_changes()?;
+        if let Some(why) = self.broken.get(name) {
+            return Err(does_not_open(why));
+        }
         let _changing = self.changing.lock().await;
         let taken = {
             let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
@@ -174,9 +216,14 @@ fn is_collection(directory: &Path) -> bool {
     !matches!(inspect_collection(directory), Ok(None))
 }
 
+/// * `why`: names the collection.
+fn does_not_open(why: &str) -> Failure {
+    Failure::busy(format!("{why}. It is served when it is repaired and the server starts again"))
+}
+
 fn opened(name: &str, directory: &Path) -> Result<Collection, Failure> {
     Collection::open(name, directory)
-        .map_err(|failure| failure.of(&format!("the collection '{name}'")))
+        .map_err(|failure| failure.of(&format!("the collection '{name}' does not open")))
 }
 
 /// Makes the names in a folder durable.

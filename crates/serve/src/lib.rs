@@ -1,5 +1,5 @@
 //! Serves collections over HTTP and gRPC: a subset of Qdrant's interface, so that its clients run
-//! unchanged.
+//! unchanged, and tools of the Model Context Protocol for language models.
 //!
 //! | folder | what it does |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `page` | a page for browsers that shows how a server or a job is doing |
 //! | `failure` | why a request has no answer, as HTTP and gRPC say it |
 //! | `qdrant` | Qdrant's paths, bodies and messages, and what they mean here |
+//! | `mcp` | tools by which a language model asks, over the Model Context Protocol |
 //! | `server` | connections, from the first byte to the end |
 //!
 //! This is the only asynchronous crate. A request is read and answered on the threads of the runtime;
@@ -26,6 +27,7 @@ mod collection;
 pub mod coordinator;
 mod failure;
 mod limits;
+mod mcp;
 mod observe;
 mod page;
 mod qdrant;

@@ -30,6 +30,8 @@ pub struct ServeSettings {
     pub tls: Option<TlsFiles>,
     /// File that gets a line for every change and every refused key; `None`: nobody notes them.
     pub audit: Option<PathBuf>,
+    /// Whether the tools that write are there for language models.
+    pub mcp_writes: bool,
     /// What is accepted at most.
     pub limits: Limits,
 }
@@ -44,6 +46,7 @@ impl ServeSettings {
             keys: None,
             tls: None,
             audit: None,
+            mcp_writes: false,
             limits: Limits::default(),
         }
     }

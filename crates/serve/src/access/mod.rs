@@ -1,6 +1,7 @@
 //! What the sender of a request may do.
 
 mod keys;
+mod origin;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use axum::http::StatusCode;
 
 pub(crate) use self::keys::hex;
 pub use self::keys::{new_key, KeyFile, Scope};
+pub(crate) use self::origin::check_origin;
 use crate::failure::Failure;
 
 /// What the sender of a request may do. Cheap to copy.
@@ -37,6 +39,11 @@ impl Access {
     /// The name of the key; `-` without keys.
     pub(crate) fn name(&self) -> &str {
         self.0.as_ref().map_or("-", |allowed| &allowed.name)
+    }
+
+    /// True if the key has this scope for some collection.
+    pub(crate) fn has(&self, scope: Scope) -> bool {
+        self.0.as_ref().is_none_or(|allowed| allowed.scope >= scope)
     }
 
     /// Errors: `FORBIDDEN` unless the key has this scope for a collection, or for all of them.

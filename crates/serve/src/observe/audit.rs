@@ -10,6 +10,17 @@ use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use serde_json::{json, Value as Json};
 
+use crate::access::Access;
+
+/// Marks an answer to a request that changed something.
+#[derive(Clone)]
+pub(crate) struct Changed {
+    pub(crate) access: Access,
+    pub(crate) collection: String,
+    /// The tool that changed it, where the path does not say what was done.
+    pub(crate) tool: Option<&'static str>,
+}
+
 /// The audit log; without a file, nothing.
 pub(crate) struct Audit(Option<Mutex<File>>);
 
@@ -37,20 +48,18 @@ impl Audit {
     /// Notes a request that changed something.
     ///
     /// * `asked`: its method and path.
-    pub(crate) fn changed(
-        &self,
-        key: &str,
-        collection: &str,
-        asked: (&Method, &str),
-        status: StatusCode,
-    ) {
-        self.line(json!({
-            "key": key,
+    pub(crate) fn changed(&self, changed: &Changed, asked: (&Method, &str), status: StatusCode) {
+        let mut line = json!({
+            "key": changed.access.name(),
             "method": asked.0.as_str(),
             "path": asked.1,
-            "collection": collection,
+            "collection": changed.collection,
             "status": status.as_u16(),
-        }));
+        });
+        if let Some(tool) = changed.tool {
+            line["tool"] = Json::from(tool);
+        }
+        self.line(line);
     }
 
     fn line(&self, mut line: Json) {

@@ -32,6 +32,12 @@ struct OfCollection {
     collection: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OfTool {
+    tool: &'static str,
+    status: u16,
+}
+
 type Whole = Family<OfCollection, Gauge>;
 type Share = Family<OfCollection, Gauge<f64, AtomicU64>>;
 type Total = Family<OfCollection, Counter>;
@@ -56,6 +62,8 @@ pub(crate) struct Measured {
     seconds: Family<OfPath, Histogram>,
     search_seconds: Family<OfCollection, Times>,
     writes: Total,
+    tools: Family<OfTool, Counter>,
+    broken: Whole,
     rows: Whole,
     leaves: Whole,
     splits: Total,
@@ -82,11 +90,14 @@ impl Measured {
         let (writes, splits) = (Total::default(), Total::default());
         registry.register("writes", "Rows written and deleted, ever", writes.clone());
         registry.register("leaf_splits", "Splits of leaves since the start", splits.clone());
+        let tools = Family::default();
+        registry.register("mcp_calls", "Calls of tools by status, in HTTP's terms", tools.clone());
         let mut whole = |name: &str, help: &str| {
             let gauge = Whole::default();
             registry.register(name, help, gauge.clone());
             gauge
         };
+        let broken = whole("collection_broken", "1 for a collection that did not open");
         let rows = whole("rows", "Rows that live");
         let leaves = whole("leaves", "Leaves of rows in memory");
         let segments = whole("segments", "Segments on the disk");
@@ -103,6 +114,8 @@ impl Measured {
             seconds,
             search_seconds,
             writes,
+            tools,
+            broken,
             rows,
             leaves,
             splits,
@@ -150,6 +163,16 @@ impl Measured {
     pub(crate) fn searches(&self, collection: &str) -> Option<Counts> {
         let of = OfCollection { collection: collection.to_owned() };
         Some(self.search_seconds.get(&of)?.counts())
+    }
+
+    /// Counts a call of a tool, whose failure is an answer as HTTP sees it.
+    pub(crate) fn tool(&self, tool: &'static str, status: u16) {
+        self.tools.get_or_create(&OfTool { tool, status }).inc();
+    }
+
+    /// Notes a collection that did not open.
+    pub(crate) fn broken(&self, name: &str) {
+        self.broken.get_or_create(&OfCollection { collection: name.to_owned() }).set(1);
     }
 
     /// Sets the figures of a collection.

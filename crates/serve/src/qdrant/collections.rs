@@ -85,6 +85,27 @@ impl New {
     }
 }
 
+/// The name of a metric.
+pub(crate) fn distance_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Cosine => "Cosine",
+        Metric::InnerProduct => "Dot",
+        Metric::L2 => "Euclid",
+    }
+}
+
+/// The name of the index that an attribute stands for.
+pub(crate) fn index_name(kind: AttributeKind) -> &'static str {
+    match kind {
+        AttributeKind::Keyword | AttributeKind::Keywords => "keyword",
+        AttributeKind::I64 => "integer",
+        AttributeKind::F64 => "float",
+        AttributeKind::Bool => "bool",
+        AttributeKind::Timestamp => "datetime",
+        AttributeKind::Text => "text",
+    }
+}
+
 /// Who answers.
 pub(super) fn title() -> String {
     format!("VStream {}", env!("CARGO_PKG_VERSION"))
@@ -127,14 +148,13 @@ pub(super) fn radius(metric: Metric, threshold: f32) -> f32 {
 
 /// The names of the collections that the key may read.
 pub(super) fn names(shared: &Shared, access: &Access) -> Vec<String> {
-    let all = shared.catalog.all();
-    let seen = all.iter().filter(|one| access.may(Scope::Read, Some(&one.name)).is_ok());
-    seen.map(|one| one.name.clone()).collect()
+    let all = shared.catalog.names().into_iter();
+    all.filter(|name| access.may(Scope::Read, Some(name)).is_ok()).collect()
 }
 
 pub(super) fn exists(call: &Call) -> Result<bool, Failure> {
     call.may(Scope::Read)?;
-    Ok(call.shared.catalog.find(&call.name).is_some())
+    Ok(call.shared.catalog.is_there(&call.name))
 }
 
 /// A collection, and how much is in it.

@@ -30,6 +30,12 @@ use std::sync::Arc;
 
 use axum::Router;
 
+pub(crate) use self::call::Call;
+pub(crate) use self::collections::{distance_name, index_name};
+pub(crate) use self::payload::WithPayload;
+pub(crate) use self::points::{retrieve, Point, Wanted};
+pub(crate) use self::search::{answer, Asked, Target};
+pub(crate) use self::write::{write, NewPoint, Operation, Selector};
 use crate::shared::Shared;
 
 /// The version of Qdrant's interface that this is a subset of. Clients compare it with their own.

@@ -33,7 +33,7 @@ const LEVELS_MAX: usize = 8;
 
 /// Which parts of the payload are wanted.
 #[derive(Clone, Debug)]
-pub(super) enum WithPayload {
+pub(crate) enum WithPayload {
     All(bool),
     Include(Vec<String>),
     Exclude(Vec<String>),

@@ -19,8 +19,8 @@ const PAGE: usize = 10;
 
 /// A point in an answer.
 #[derive(Serialize)]
-pub(super) struct Point {
-    pub(super) id: PointId,
+pub(crate) struct Point {
+    pub(crate) id: PointId,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,14 +33,14 @@ pub(super) struct Point {
 
 /// What of a point is wanted beside its id.
 #[derive(Clone)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     payload: WithPayload,
     vector: bool,
 }
 
 impl Wanted {
     /// * `default`: whether payloads are wanted if a request does not say.
-    pub(super) fn new(payload: Option<WithPayload>, vector: bool, default: bool) -> Wanted {
+    pub(crate) fn new(payload: Option<WithPayload>, vector: bool, default: bool) -> Wanted {
         Wanted { payload: payload.unwrap_or(WithPayload::All(default)), vector }
     }
 
@@ -78,7 +78,7 @@ impl Wanted {
 }
 
 /// Reads points by id; those that are not there are left out.
-pub(super) async fn retrieve(
+pub(crate) async fn retrieve(
     call: &Call,
     ids: Vec<PointId>,
     wanted: Wanted,

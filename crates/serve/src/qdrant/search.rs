@@ -19,18 +19,18 @@ use crate::observe::{Measured, SlowSearch};
 const LIMIT: usize = 10;
 
 /// A query as a request has it.
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// `None`: points come in the order of ids.
-    pub(super) near: Option<Target>,
-    pub(super) filter: Option<Json>,
-    pub(super) is_exact: bool,
-    pub(super) score_threshold: Option<f32>,
-    pub(super) limit: Option<usize>,
-    pub(super) offset: Option<usize>,
-    pub(super) wanted: Wanted,
+    pub(crate) near: Option<Target>,
+    pub(crate) filter: Option<Json>,
+    pub(crate) is_exact: bool,
+    pub(crate) score_threshold: Option<f32>,
+    pub(crate) limit: Option<usize>,
+    pub(crate) offset: Option<usize>,
+    pub(crate) wanted: Wanted,
 }
 
-pub(super) enum Target {
+pub(crate) enum Target {
     Vector(Vec<f32>),
     Point(PointId),
 }
@@ -53,7 +53,7 @@ pub(super) fn no_lookup() -> Failure {
 }
 
 /// Answers queries. All are checked before the first is answered.
-pub(super) async fn answer<Q>(call: &Call, queries: Vec<Q>) -> Result<Vec<Vec<Point>>, Failure>
+pub(crate) async fn answer<Q>(call: &Call, queries: Vec<Q>) -> Result<Vec<Vec<Point>>, Failure>
 where
     Q: TryInto<Asked, Error = Failure>,
 {

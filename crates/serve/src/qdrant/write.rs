@@ -18,7 +18,7 @@ mod change;
 use change::{Change, Which};
 
 /// A change as a request has it.
-pub(super) enum Operation {
+pub(crate) enum Operation {
     Upsert(Vec<NewPoint>),
     Delete(Selector),
     /// Values take the place of those under their keys.
@@ -30,23 +30,23 @@ pub(super) enum Operation {
 }
 
 /// A point to write, whose vector was not checked yet.
-pub(super) struct NewPoint {
-    pub(super) id: PointId,
-    pub(super) vector: Vec<f32>,
-    pub(super) payload: Map<String, Json>,
+pub(crate) struct NewPoint {
+    pub(crate) id: PointId,
+    pub(crate) vector: Vec<f32>,
+    pub(crate) payload: Map<String, Json>,
 }
 
 /// Which points a request is about: one of the two is given.
 #[derive(Deserialize)]
-pub(super) struct Selector {
+pub(crate) struct Selector {
     #[serde(default)]
-    pub(super) points: Option<Vec<PointId>>,
+    pub(crate) points: Option<Vec<PointId>>,
     #[serde(default)]
-    pub(super) filter: Option<Json>,
+    pub(crate) filter: Option<Json>,
 }
 
 /// A payload for some points.
-pub(super) struct SetPayload {
+pub(crate) struct SetPayload {
     pub(super) payload: Map<String, Json>,
     pub(super) key: Option<String>,
     pub(super) which: Selector,
@@ -80,7 +80,7 @@ impl Operation {
 
 /// How far a write is.
 #[derive(Clone, Copy)]
-pub(super) enum Written {
+pub(crate) enum Written {
     /// It is in the queue.
     Acknowledged,
     /// It is as durable as the collection says.
@@ -90,7 +90,7 @@ pub(super) enum Written {
 /// Makes changes in order.
 ///
 /// * `wait`: false to return when they are in the queue.
-pub(super) async fn write<O>(
+pub(crate) async fn write<O>(
     call: &Call,
     wait: Option<bool>,
     operations: Vec<O>,

@@ -1,4 +1,6 @@
 //! Finds the key of a request before its body is read.
+//!
+//! Without keys every program of this machine may do everything, but no page that its browser shows.
 
 use std::sync::Arc;
 

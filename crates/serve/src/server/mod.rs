@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{header, HeaderMap, Method, StatusCode, Uri};
-use axum::middleware::{from_fn_with_state, Next};
+use axum::middleware::{from_fn_with_state, map_response, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::Router;
@@ -24,13 +24,15 @@ use tokio::task::JoinHandle;
 use self::authenticate::authenticate;
 use self::connections::serve;
 pub use self::job::JobPage;
+use crate::access::{Access, Scope};
 use crate::catalog::Catalog;
 use crate::failure::{is_grpc, status_of, Failure};
-use crate::observe::{Audit, Measured};
+use crate::mcp;
+use crate::observe::{Audit, Changed, Measured};
 use crate::page;
 use crate::qdrant;
 use crate::settings::ServeSettings;
-use crate::shared::{Admission, Changed, Heavy, Shared};
+use crate::shared::{Admission, Heavy, Shared};
 
 /// Starts servers.
 pub struct Server;
@@ -43,6 +45,8 @@ pub struct Running {
     pub metrics: Option<SocketAddr>,
     /// Collections that it opened.
     pub collections: usize,
+    /// Collections that did not open: a sentence each. The others are served.
+    pub broken: Vec<String>,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     serving: Vec<JoinHandle<()>>,
@@ -59,6 +63,7 @@ impl Server {
         let catalog = Catalog::open(&settings.directory, &settings.limits);
         let catalog = Arc::new(catalog.map_err(|failure| failure.message)?);
         let collections = catalog.all().len();
+        let broken: Vec<String> = catalog.broken().values().cloned().collect();
         let limits = settings.limits;
         let shared = Arc::new(Shared {
             catalog,
@@ -67,6 +72,7 @@ impl Server {
             heavy: Heavy::start()?,
             audit,
             measured: Measured::new(),
+            mcp_writes: settings.mcp_writes,
             limits: limits.clone(),
         });
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -95,7 +101,7 @@ impl Server {
         };
         let router = answering(&shared, &stopping);
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
-        Ok(Running { address, metrics, collections, shared, stop, serving, runtime })
+        Ok(Running { address, metrics, collections, broken, shared, stop, serving, runtime })
     }
 }
 
@@ -117,10 +123,13 @@ impl Running {
 
 /// The interface.
 fn answering(shared: &Arc<Shared>, stop: &watch::Receiver<bool>) -> Router {
+    let keyed = from_fn_with_state(shared.clone(), authenticate);
     let behind_keys = qdrant::routes(shared)
+        .route("/metrics", get(metrics_with_key))
         .merge(page::events(shared, stop.clone()))
-        .layer(from_fn_with_state(shared.clone(), authenticate));
+        .layer(keyed.clone());
     qdrant::open_routes(shared)
+        .merge(mcp::routes().layer(keyed).layer(map_response(mcp::as_message)))
         .merge(health())
         .merge(page::files())
         .merge(behind_keys)
@@ -140,10 +149,28 @@ fn health() -> Router<Arc<Shared>> {
     Router::new()
         .route("/healthz", get(healthy))
         .route("/livez", get(healthy))
-        .route("/readyz", get(healthy))
+        .route("/readyz", get(ready))
+}
+
+/// A collection that did not open does not keep the others from being asked. Which one it is needs a key.
+async fn ready(State(shared): State<Arc<Shared>>) -> String {
+    let passed = "healthz check passed";
+    match shared.catalog.broken().len() {
+        0 => passed.to_owned(),
+        broken => format!("{passed}; collections that did not open: {broken}"),
+    }
+}
+
+/// Metrics on the port of the interface, for a key that may read all collections: they name them.
+async fn metrics_with_key(shared: State<Arc<Shared>>, access: Access) -> Result<Response, Failure> {
+    access.may(Scope::Read, None)?;
+    Ok(metrics(shared).await)
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
+    for name in shared.catalog.broken().keys() {
+        shared.measured.broken(name);
+    }
     for collection in shared.catalog.all() {
         // One that is being dropped has no figures.
         match collection.stats().await {
@@ -190,8 +217,8 @@ async fn watch_over(State(shared): State<Arc<Shared>>, request: Request, next: N
     }
     let status = status_of(&response);
     shared.measured.request(known(&method), matched, status.as_u16(), begun.elapsed());
-    if let Some(Changed { access, collection }) = response.extensions().get::<Changed>() {
-        shared.audit.changed(access.name(), collection, (&method, &path), status);
+    if let Some(changed) = response.extensions().get::<Changed>() {
+        shared.audit.changed(changed, (&method, &path), status);
     }
     response
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub(crate) use self::admission::{Admission, Admitted};
 pub(crate) use self::heavy::{Heavy, LARGE};
-use crate::access::{Access, KeyFile};
+use crate::access::KeyFile;
 use crate::catalog::Catalog;
 use crate::limits::Limits;
 use crate::observe::{Audit, Measured};
@@ -16,16 +16,10 @@ use crate::observe::{Audit, Measured};
 pub(crate) struct Shared {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) keys: Option<KeyFile>,
+    pub(crate) mcp_writes: bool,
     pub(crate) limits: Limits,
     pub(crate) admission: Admission,
     pub(crate) heavy: Heavy,
     pub(crate) audit: Audit,
     pub(crate) measured: Measured,
-}
-
-/// Marks an answer to a request that changed something.
-#[derive(Clone)]
-pub(crate) struct Changed {
-    pub(crate) access: Access,
-    pub(crate) collection: String,
 }

@@ -46,6 +46,7 @@ fn a_key_does_what_its_scope_says_and_nothing_else() {
         ),
         ("PATCH", "/collections/a", json!({}), [401, 401, 403, 403, 200]),
         ("DELETE", "/collections/a", json!({}), [401, 401, 403, 403, 200]),
+        ("GET", "/metrics", json!({}), [401, 401, 200, 403, 200]),
         ("GET", "/", json!({}), [200; 5]),
         ("GET", "/healthz", json!({}), [200; 5]),
         ("GET", "/nothing", json!({}), [404; 5]),

@@ -204,6 +204,12 @@ fn metrics_and_health_need_no_key_and_have_a_port_of_their_own() {
     let text = get("/metrics");
     assert!(text.contains("vstream_rows{collection=\"a\"} 20"), "{text}");
     assert!(text.contains("path=\"/collections/{collection}/points\",status=\"200\""), "{text}");
-    assert_eq!(server.call("GET", "/metrics", None).0, 404);
+    // On the port of the interface they need the key that everything there needs.
+    assert_eq!(server.call("GET", "/metrics", None).0, 200);
+    let elsewhere = server.running.metrics.expect("an address");
+    for path in ["/collections", "/mcp"] {
+        let answer = ureq::get(format!("http://{elsewhere}{path}")).call();
+        assert!(matches!(answer, Err(ureq::Error::StatusCode(404))), "{path}");
+    }
     server.running.stop();
 }

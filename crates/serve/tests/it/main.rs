@@ -1,8 +1,10 @@
 //! The server as a client sees it: real connections on the loopback interface.
 
 mod access;
+mod broken;
 mod grpc;
 mod hostile;
+mod mcp;
 mod page;
 mod points;
 mod restart;

@@ -362,6 +362,24 @@ fn what_isolated_groups_have_not() {
 }
 
 #[test]
+fn reads_that_others_could_make_or_nobody_could_find() {
+    let sentence = "reads.host: other machines reach this address: give reads.key-file, \
+                    reads.keystore and reads.password-file too, or set it to 127.0.0.1.";
+    let checkpoint = "checkpoint.path=c";
+    let problems = problems_after(&["reads.host=0.0.0.0", "reads.key-file=k", checkpoint]);
+    assert_eq!(problems, [sentence]);
+    for host in ["127.0.0.1", "::1", "localhost"] {
+        assert!(problems_after(&[&format!("reads.host='{host}'"), checkpoint]).is_empty());
+    }
+    let problems = problems_after(&["reads.connections=3"]);
+    assert_eq!(
+        problems,
+        ["reads: where partitions answer is published in the folder of the checkpoints, and there is \
+          none. Add checkpoint with a path, or remove it."]
+    );
+}
+
+#[test]
 fn topics_that_cannot_be_used() {
     assert_eq!(kafka_problems(TOPIC, TOPIC, OUTPUT, CHECKPOINT), [""; 0]);
     assert_eq!(

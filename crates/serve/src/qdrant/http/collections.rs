@@ -8,7 +8,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{json, Map, Value as Json};
-use vstream_engine::{AttributeKind, Element, Metric};
+use vstream_engine::Element;
 
 use super::wire::{Body, Reply, Updated};
 use crate::access::Access;
@@ -16,7 +16,8 @@ use crate::collection::Collection;
 use crate::failure::Failure;
 use crate::qdrant::call::Call;
 use crate::qdrant::collections::{
-    self, no_multivector, no_sparse, no_such_vector, Datatype, Distance, New, Own,
+    self, distance_name, index_name, no_multivector, no_sparse, no_such_vector, Datatype, Distance,
+    New, Own,
 };
 use crate::qdrant::VERSION;
 use crate::shared::Shared;
@@ -112,11 +113,6 @@ pub(super) async fn info(call: Call) -> Result<Response, Failure> {
 /// The configuration in the form that clients check: of parts that are not here, their absence.
 fn config(collection: &Collection) -> Json {
     let settings = &collection.settings;
-    let distance = match settings.metric {
-        Metric::Cosine => "Cosine",
-        Metric::InnerProduct => "Dot",
-        Metric::L2 => "Euclid",
-    };
     let datatype = match settings.element {
         Element::U8 => "uint8",
         Element::F16 => "float16",
@@ -126,7 +122,7 @@ fn config(collection: &Collection) -> Json {
         "params": {
             "vectors": {
                 "size": settings.dimension,
-                "distance": distance,
+                "distance": distance_name(settings.metric),
                 "on_disk": settings.memory.is_some(),
                 "datatype": datatype,
             },
@@ -147,14 +143,7 @@ fn payload_schema(collection: &Collection) -> Json {
     let schema = collection.reader().schema();
     let live = collection.live();
     let entries = schema.attributes.iter().map(|attribute| {
-        let kind = match attribute.kind {
-            AttributeKind::Keyword | AttributeKind::Keywords => "keyword",
-            AttributeKind::I64 => "integer",
-            AttributeKind::F64 => "float",
-            AttributeKind::Bool => "bool",
-            AttributeKind::Timestamp => "datetime",
-            AttributeKind::Text => "text",
-        };
+        let kind = index_name(attribute.kind);
         (attribute.name.clone(), json!({"data_type": kind, "points": live}))
     });
     Json::Object(entries.collect())

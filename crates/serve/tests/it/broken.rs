@@ -1,0 +1,98 @@
+//! A collection that does not open keeps nobody from the others.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use vstream_serve::Server;
+
+use crate::support::{fill, settings, Served};
+
+/// Cuts the files that say what a collection is.
+fn damage(collection: &Path) {
+    let files =
+        fs::read_dir(collection).expect("a folder").map(|file| file.expect("a file").path());
+    let manifests: Vec<_> = files
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            name.to_lowercase().contains("manifest") || name.to_lowercase().contains("collection")
+        })
+        .collect();
+    assert!(!manifests.is_empty(), "there is something to damage");
+    for path in manifests {
+        fs::write(path, b"not what was written").expect("a file");
+    }
+}
+
+#[test]
+fn one_that_does_not_open_says_why_and_the_others_are_served() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    for name in ["a", "b", "c"] {
+        server.create(name, "Dot");
+        fill(&server, name, 0..20);
+    }
+    server.running.stop();
+    damage(&dir.path().join("b"));
+
+    let server = Served::of(dir.path());
+    assert_eq!((server.running.collections, server.running.broken.len()), (2, 1));
+    let told = &server.running.broken[0];
+    assert!(told.contains("the collection 'b' does not open"), "{told}");
+    for name in ["a", "c"] {
+        let count = server.ok("POST", &format!("/collections/{name}/points/count"), json!({}));
+        assert_eq!(count, json!({"count": 20}));
+    }
+    let listed = server.ok("GET", "/collections", json!({}));
+    assert_eq!(listed["collections"].as_array().expect("a list").len(), 3);
+    assert_eq!(server.ok("GET", "/collections/b/exists", json!({})), json!({"exists": true}));
+    let point = json!({"points": [{"id": 1, "vector": vec![1.0; 64]}]});
+    for (method, path, body) in [
+        ("GET", "/collections/b", json!({})),
+        ("POST", "/collections/b/points/query", json!({"query": 1})),
+        ("PUT", "/collections/b/points?wait=true", point),
+        // Its rows may yet be saved, so it is not dropped.
+        ("DELETE", "/collections/b", json!({})),
+    ] {
+        let (status, why) = server.refused(method, path, body);
+        assert!(
+            status == 503 && why.contains("the collection 'b' does not open"),
+            "{status}: {why}"
+        );
+        assert!(why.contains("the server starts again"), "{why}");
+    }
+    let new = json!({"vectors": {"size": 4, "distance": "Dot"}});
+    assert_eq!(server.refused("PUT", "/collections/b", new.clone()).0, 409);
+    server.ok("PUT", "/collections/d", new);
+
+    let ready = server.call("GET", "/readyz", None);
+    assert_eq!(ready.0, 200, "the others can be asked");
+    assert!(ready.1.as_str().expect("a text").ends_with("did not open: 1"), "{}", ready.1);
+    let metrics = server.call("GET", "/metrics", None).1;
+    let metrics = metrics.as_str().expect("a text");
+    assert!(metrics.contains("vstream_collection_broken{collection=\"b\"} 1"), "{metrics}");
+    assert!(metrics.contains("vstream_rows{collection=\"a\"} 20"), "{metrics}");
+    server.running.stop();
+    assert!(dir.path().join("b").is_dir());
+}
+
+#[test]
+fn a_folder_that_another_server_has_is_not_served() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    server.create("a", "Dot");
+    let why = Server::start(settings(dir.path())).err().expect("refused");
+    assert!(why.contains("the collection 'a' does not open"), "{why}");
+    server.running.stop();
+}
+
+#[test]
+fn one_that_would_be_served_alone_is_refused() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    server.create("a", "Dot");
+    server.running.stop();
+    damage(&dir.path().join("a"));
+    let why = Server::start(settings(&dir.path().join("a"))).err().expect("refused");
+    assert!(why.contains("'a' does not open"), "{why}");
+}

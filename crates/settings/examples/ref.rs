@@ -1,1 +1,0 @@
-fn main(){print!("{}\n", vstream_settings::JobSettings::reference().trim_end())}
