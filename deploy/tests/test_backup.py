@@ -26,8 +26,10 @@ def serving(folder: Path) -> Iterator[tuple[str, list[str]]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         printed = [server.stdout.readline()]
-        yield printed[0].rsplit(" ", 1)[1].strip(), printed
-        server.terminate()
+        try:
+            yield printed[0].rsplit(" ", 1)[1].strip(), printed
+        finally:
+            server.terminate()
         printed += server.stdout.readlines()
         assert server.wait(30) == 0
 

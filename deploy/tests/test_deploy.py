@@ -243,8 +243,10 @@ def serving(folder: Path) -> Iterator[tuple[str, str, str]]:
     ) as server:
         assert server.stdout is not None
         address = server.stdout.readline().rsplit(" ", 1)[1].strip()
-        yield address.replace("127.0.0.1", "localhost"), key, health
-        server.terminate()
+        try:
+            yield address.replace("127.0.0.1", "localhost"), key, health
+        finally:
+            server.terminate()
         assert server.wait(30) == 0
 
 

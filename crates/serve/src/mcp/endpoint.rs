@@ -50,7 +50,7 @@ pub(super) async fn post(
         _ => Message::read(&bytes),
     };
     let request = match read {
-        Ok(Message::Request(request)) => request,
+        Ok(Message::Request(request)) => *request,
         // What these say is about sessions, or about requests that were never made.
         Ok(Message::Notification | Message::Response) => {
             return Ok(match revision::check_header(&parts.headers) {

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 
 /// A message.
 pub(super) enum Message {
-    Request(Request),
+    Request(Box<Request>),
     /// It has no answer.
     Notification,
     /// An answer to a request, of which this server makes none.
@@ -101,7 +101,7 @@ impl Message {
         match (envelope.method, id) {
             (Some(method), Some(id)) => {
                 let request = Request::read(&id, method, envelope.params.as_deref());
-                request.map(Message::Request).map_err(|refusal| (Some(id), refusal))
+                request.map(Box::new).map(Message::Request).map_err(|refusal| (Some(id), refusal))
             }
             (Some(_), None) => Ok(Message::Notification),
             (None, Some(_)) if envelope.result.is_some() || envelope.error.is_some() => {

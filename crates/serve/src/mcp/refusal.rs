@@ -40,16 +40,13 @@ impl Refusal {
         Refusal { status, ..self }
     }
 
-    /// * `id`: that of the request; `None` if it could not be read.
+    /// * `id`: that of the request; `None`, which is `null`, if it could not be read.
     pub(super) fn answer(self, id: Option<&Id>) -> Response {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = self.data {
             error["data"] = data;
         }
-        let mut body = json!({"jsonrpc": "2.0", "error": error});
-        if let Some(id) = id {
-            body["id"] = json!(id);
-        }
+        let body = json!({"jsonrpc": "2.0", "id": id, "error": error});
         json_response(self.status, body.to_string())
     }
 }

@@ -50,16 +50,22 @@ def serving(folder: Path, *switches: str) -> Iterator[Served]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         served = Served(server.stdout.readline().rsplit(" ", 1)[1].strip(), keys)
-        points = [
-            {"id": one, "vector": vector, "payload": {"warm": one != 2}}
-            for one, vector in COLOURS.items()
-        ]
-        vectors = {"size": 3, "distance": "Cosine"}
-        put(served, "/collections/colours", {"vectors": vectors})
-        put(served, "/collections/colours/points?wait=true", {"points": points})
-        yield served
-        server.terminate()
+        try:
+            fill(served)
+            yield served
+        finally:
+            server.terminate()
         assert server.wait(30) == 0
+
+
+def fill(served: Served) -> None:
+    points = [
+        {"id": one, "vector": vector, "payload": {"warm": one != 2}}
+        for one, vector in COLOURS.items()
+    ]
+    vectors = {"size": 3, "distance": "Cosine"}
+    put(served, "/collections/colours", {"vectors": vectors})
+    put(served, "/collections/colours/points?wait=true", {"points": points})
 
 
 def put(served: Served, path: str, body: object) -> None:
