@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use vstream_bench::runbook::{Matrix, RunbookError};
-use vstream_bench::serve::{measure_replica, ReplicaSettings};
+use vstream_bench::serve::{measure_service, ServiceSettings};
 use vstream_vector::Metric;
 
 /// Recall that queries ask for when nothing waits.
@@ -76,7 +76,7 @@ fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
         fs::remove_dir_all(&arguments.dir)
             .map_err(|error| io("Cannot remove the folder", error))?;
     }
-    let settings = ReplicaSettings {
+    let settings = ServiceSettings {
         command: &arguments.command,
         directory: &arguments.dir,
         metric: arguments.metric,
@@ -85,7 +85,7 @@ fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
         starts: arguments.starts.max(1),
         is_real: arguments.real,
     };
-    let report = measure_replica(&base, &queries, &settings)?;
+    let report = measure_service(&base, &queries, &settings)?;
     let text = serde_json::to_string(&report).unwrap_or_default();
     fs::write(&arguments.out, text).map_err(|error| io("Cannot write the report", error))?;
     let table = report.table();

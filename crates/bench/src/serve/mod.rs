@@ -4,7 +4,7 @@
 //! process gets the first core too, after the server has ended.
 
 mod client;
-mod replica;
+mod service;
 mod scale_out;
 
 use std::io::{BufRead, BufReader};
@@ -19,7 +19,7 @@ use serde::Serialize;
 use vstream_engine::{Effort, Engine, Query, Scratch, With};
 use vstream_vector::{Metric, SplitMix};
 
-pub use self::replica::{measure_replica, ReplicaReport, ReplicaSettings};
+pub use self::service::{measure_service, ServiceReport, ServiceSettings};
 
 use self::client::{request, Client};
 use crate::runbook::{Matrix, RunbookError};

@@ -23,7 +23,7 @@ const TOGETHER: usize = 16;
 const QUANTILES: usize = 2_000;
 
 /// What to measure.
-pub struct ReplicaSettings<'a> {
+pub struct ServiceSettings<'a> {
     /// The command to start.
     pub command: &'a Path,
     /// Folder for the collections.
@@ -42,7 +42,7 @@ pub struct ReplicaSettings<'a> {
 
 /// What was measured; times are in seconds.
 #[derive(Debug, Serialize)]
-pub struct ReplicaReport {
+pub struct ServiceReport {
     rows: usize,
     dimension: usize,
     k: usize,
@@ -59,7 +59,7 @@ pub struct ReplicaReport {
     scale_out: Vec<ScaleOut>,
 }
 
-impl ReplicaReport {
+impl ServiceReport {
     /// The table of the real replicas.
     pub fn table(&self) -> String {
         if self.scale_out.is_empty() {
@@ -70,11 +70,11 @@ impl ReplicaReport {
 }
 
 /// Measures. Errors: `Io`.
-pub fn measure_replica(
+pub fn measure_service(
     base: &Matrix,
     queries: &Matrix,
-    settings: &ReplicaSettings<'_>,
-) -> Result<ReplicaReport, RunbookError> {
+    settings: &ServiceSettings<'_>,
+) -> Result<ServiceReport, RunbookError> {
     pin(CORES[1])?;
     let bodies: Vec<Vec<u8>> = (0..queries.rows()).map(|at| question(queries.row(at))).collect();
     let [target, floor] = settings.recalls;
@@ -88,7 +88,7 @@ pub fn measure_replica(
         starts_s.push(begun.elapsed().as_secs_f64());
     }
     let scale_out = if settings.is_real { real(queries, settings)? } else { Vec::new() };
-    Ok(ReplicaReport {
+    Ok(ServiceReport {
         rows: base.rows(),
         dimension: base.dimension,
         k: K,
@@ -104,7 +104,7 @@ pub fn measure_replica(
 }
 
 /// Runs a coordinator with real replicas, which get requests of some milliseconds.
-fn real(queries: &Matrix, settings: &ReplicaSettings<'_>) -> Result<Vec<ScaleOut>, RunbookError> {
+fn real(queries: &Matrix, settings: &ServiceSettings<'_>) -> Result<Vec<ScaleOut>, RunbookError> {
     let heavy: Vec<Vec<u8>> =
         (0..queries.rows() / TOGETHER).map(|at| exact(queries, at * TOGETHER)).collect();
     let server = Server::start(settings.command, &folder(settings, settings.recalls[0]))?;
@@ -131,7 +131,7 @@ fn exact(queries: &Matrix, first: usize) -> Vec<u8> {
     request("POST", &path("/points/query/batch"), &body)
 }
 
-fn folder(settings: &ReplicaSettings<'_>, recall: f64) -> std::path::PathBuf {
+fn folder(settings: &ServiceSettings<'_>, recall: f64) -> std::path::PathBuf {
     settings.directory.join(format!("{recall}"))
 }
 
@@ -140,7 +140,7 @@ fn times(
     base: &Matrix,
     queries: &Matrix,
     bodies: &[Vec<u8>],
-    settings: &ReplicaSettings<'_>,
+    settings: &ServiceSettings<'_>,
     asked: f64,
 ) -> Result<(Vec<f64>, f64), RunbookError> {
     let server = Server::start(settings.command, &folder(settings, asked))?;
