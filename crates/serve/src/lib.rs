@@ -10,6 +10,8 @@
 //! | `observe` | metrics, and the audit log |
 //! | `failure` | why a request has no answer, as HTTP and gRPC say it |
 //! | `qdrant` | Qdrant's paths, bodies and messages, and what they mean here |
+//! | `feed` | what is written, for replicas and for those who watch |
+//! | `replica` | follows another server |
 //! | `server` | connections, from the first byte to the end |
 //!
 //! This is the only asynchronous crate. A request is read and answered on the threads of the runtime;
@@ -22,9 +24,13 @@ mod access;
 mod catalog;
 mod collection;
 mod failure;
+mod feed;
+mod grpc;
 mod limits;
 mod observe;
+mod proto;
 mod qdrant;
+mod replica;
 mod server;
 mod settings;
 mod shared;
@@ -33,4 +39,4 @@ mod turns;
 pub use access::{new_key, KeyFile, Scope};
 pub use limits::Limits;
 pub use server::{Running, Server};
-pub use settings::{ServeSettings, TlsFiles};
+pub use settings::{FollowSettings, ServeSettings, TlsFiles};

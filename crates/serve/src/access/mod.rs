@@ -45,7 +45,7 @@ impl Access {
         let is_of = |names: &Vec<String>| {
             collection.is_some_and(|name| names.iter().any(|one| one == name))
         };
-        if allowed.scope >= scope && allowed.collections.as_ref().is_none_or(is_of) {
+        if allowed.scope.allows(scope) && allowed.collections.as_ref().is_none_or(is_of) {
             return Ok(());
         }
         Err(Failure::new(StatusCode::FORBIDDEN, "the key does not allow this"))

@@ -1,29 +1,43 @@
-//! A request: who sends it, and which collection it is about.
+//! A request: who sends it, which collection it is about, and of which moment its answer is.
 
 use std::sync::Arc;
 
 use crate::access::{Access, Scope};
 use crate::collection::Collection;
 use crate::failure::Failure;
-use crate::shared::{Changed, Shared};
+use crate::shared::{Changed, Moment, Shared};
 
-/// A request: who sends it, and which collection it is about.
+/// A request: who sends it, which collection it is about, and of which moment its answer is.
 pub(super) struct Call {
     pub(super) shared: Arc<Shared>,
     pub(super) access: Access,
     pub(super) name: String,
+    pub(super) moment: Moment,
 }
 
 impl Call {
-    /// Errors: `FORBIDDEN` unless the key has this scope for the collection.
+    /// Errors: `FORBIDDEN` unless the key has this scope for the collection; `MISDIRECTED_REQUEST` for
+    /// anything but reads from a replica.
     pub(super) fn may(&self, scope: Scope) -> Result<(), Failure> {
-        self.access.may(scope, Some(&self.name))
+        self.access.may(scope, Some(&self.name))?;
+        match scope {
+            Scope::Read | Scope::Follow => Ok(()),
+            Scope::Write | Scope::Admin => self.shared.role.check_write(),
+        }
     }
 
     /// The collection. Errors: as [`Call::may`], then `NOT_FOUND`.
     pub(super) fn collection(&self, scope: Scope) -> Result<Arc<Collection>, Failure> {
         self.may(scope)?;
         self.shared.catalog.get(&self.name)
+    }
+
+    /// The collection, to read it: as soon as it has the writes that are asked for. Errors: as
+    /// [`Call::collection`], and `PRECONDITION_FAILED` if it does not have them in time.
+    pub(super) async fn read(&self) -> Result<Arc<Collection>, Failure> {
+        let collection = self.collection(Scope::Read)?;
+        self.moment.begin(&collection).await?;
+        Ok(collection)
     }
 
     /// What the audit log gets if the request changes something.

@@ -16,7 +16,7 @@ use axum::routing::get;
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{watch, Semaphore};
 use tokio::task::JoinHandle;
 
 use self::authenticate::authenticate;
@@ -24,9 +24,10 @@ use self::connections::serve;
 use crate::catalog::Catalog;
 use crate::failure::{is_grpc, status_of, Failure};
 use crate::observe::{Audit, Measured};
-use crate::qdrant;
+use crate::replica::Follower;
 use crate::settings::ServeSettings;
-use crate::shared::{Admission, Changed, Heavy, Shared};
+use crate::shared::{Admission, Changed, Heavy, Leases, Moment, Shared};
+use crate::{feed, qdrant};
 
 /// Starts servers.
 pub struct Server;
@@ -52,19 +53,29 @@ impl Server {
         settings.check()?;
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
         let audit = Audit::open(settings.audit.as_deref())?;
-        let catalog = Catalog::open(&settings.directory, &settings.limits);
+        let catalog = Catalog::open(&settings.directory, &settings.limits, settings.opening());
         let catalog = Arc::new(catalog.map_err(|failure| failure.message)?);
+        if settings.follow.is_some() && catalog.is_collection() {
+            return Err("the folder is one collection: a replica needs a folder of collections".into());
+        }
         let collections = catalog.all().len();
-        let limits = settings.limits;
+        let (stop, stopping) = watch::channel(false);
+        let (role, limits) = (settings.role(), settings.limits);
         let shared = Arc::new(Shared {
             catalog,
+            role,
             keys: settings.keys,
             admission: Admission::new(&limits),
             heavy: Heavy::start()?,
             audit,
             measured: Measured::new(),
+            leases: Leases::default(),
+            streams: Arc::new(Semaphore::new(limits.streams)),
+            stopping: stopping.clone(),
             limits: limits.clone(),
         });
+        let follow = settings.follow.as_ref();
+        let follower = follow.map(|follow| Follower::new(follow, &shared)).transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("serve")
@@ -77,7 +88,6 @@ impl Server {
             Ok::<_, String>((bound, local))
         };
         let (listener, address) = bind(settings.listen)?;
-        let (stop, stopping) = watch::channel(false);
         let mut serving = Vec::new();
         let metrics = match settings.metrics {
             None => None,
@@ -90,6 +100,7 @@ impl Server {
             }
         };
         let router = answering(&shared);
+        serving.extend(follower.map(|follower| runtime.spawn(follower.run())));
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
         Ok(Running { address, metrics, collections, shared, stop, serving, runtime })
     }
@@ -107,14 +118,16 @@ impl Running {
                 let _ = serving.await;
             }
         });
+        shared.leases.end(None);
         shared.catalog.close();
     }
 }
 
 /// The interface.
 fn answering(shared: &Arc<Shared>) -> Router {
-    let behind_keys =
-        qdrant::routes(shared).layer(from_fn_with_state(shared.clone(), authenticate));
+    let behind_keys = qdrant::routes(shared)
+        .merge(feed::routes(shared))
+        .layer(from_fn_with_state(shared.clone(), authenticate));
     qdrant::open_routes(shared)
         .merge(health())
         .merge(behind_keys)
@@ -134,17 +147,29 @@ fn health() -> Router<Arc<Shared>> {
     Router::new()
         .route("/healthz", get(healthy))
         .route("/livez", get(healthy))
-        .route("/readyz", get(healthy))
+        .route("/readyz", get(ready))
+}
+
+/// Whether queries should come here: not to a replica that is too far behind.
+async fn ready(State(shared): State<Arc<Shared>>) -> Result<&'static str, Failure> {
+    match shared.role.not_ready(&shared.catalog) {
+        None => Ok("readyz check passed"),
+        Some(why) => Err(Failure::busy(why)),
+    }
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     for collection in shared.catalog.all() {
         // One that is being dropped has no figures.
         match collection.stats().await {
-            Ok(stats) => shared.measured.collection(&collection.name, &stats),
+            Ok(stats) => {
+                shared.measured.collection(&collection.name, &stats);
+                shared.measured.progress(&collection.name, &collection.progress);
+            }
             Err(_) => shared.measured.forget(&collection.name),
         }
     }
+    shared.measured.streams(shared.limits.streams - shared.streams.available_permits());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], shared.measured.text()).into_response()
 }
@@ -162,18 +187,29 @@ async fn unknown_method() -> Failure {
 }
 
 /// Gives a request its time, counts it, and notes what it changed.
-async fn watch_over(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn watch_over(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let begun = Instant::now();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let limit = shared.limits.request;
     let is_grpc = is_grpc(request.headers());
-    let mut response = match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => {
-            let what = format!("no answer within {} s", limit.as_secs());
-            Failure::new(StatusCode::GATEWAY_TIMEOUT, what).into_response()
+    let moment = Moment::of(request.headers(), limit);
+    let mut response = match &moment {
+        Err(failure) => failure.clone().into_response(),
+        Ok(moment) => {
+            request.extensions_mut().insert(moment.clone());
+            match tokio::time::timeout(limit, next.run(request)).await {
+                Ok(response) => response,
+                Err(_) => {
+                    let what = format!("no answer within {} s", limit.as_secs());
+                    Failure::new(StatusCode::GATEWAY_TIMEOUT, what).into_response()
+                }
+            }
         }
     };
     let matched = matched.as_ref().map_or("unknown", MatchedPath::as_str);
@@ -181,6 +217,9 @@ async fn watch_over(State(shared): State<Arc<Shared>>, request: Request, next: N
         if let Some(failure) = response.extensions_mut().remove::<Failure>() {
             response = tonic::Status::from(failure).into_http();
         }
+    }
+    if let Ok(moment) = &moment {
+        moment.say(response.headers_mut());
     }
     let status = status_of(&response);
     shared.measured.request(known(&method), matched, status.as_u16(), begun.elapsed());

@@ -2,11 +2,19 @@
 
 mod admission;
 mod heavy;
+mod leases;
+mod moment;
+mod role;
 
 use std::sync::Arc;
 
+use tokio::sync::{watch, Semaphore};
+
 pub(crate) use self::admission::{Admission, Admitted};
 pub(crate) use self::heavy::{Heavy, LARGE};
+pub(crate) use self::leases::Leases;
+pub(crate) use self::moment::Moment;
+pub(crate) use self::role::{Replica, Role};
 use crate::access::{Access, KeyFile};
 use crate::catalog::Catalog;
 use crate::limits::Limits;
@@ -15,12 +23,18 @@ use crate::observe::{Audit, Measured};
 /// What all requests share.
 pub(crate) struct Shared {
     pub(crate) catalog: Arc<Catalog>,
+    pub(crate) role: Role,
     pub(crate) keys: Option<KeyFile>,
     pub(crate) limits: Limits,
     pub(crate) admission: Admission,
     pub(crate) heavy: Heavy,
     pub(crate) audit: Audit,
     pub(crate) measured: Measured,
+    pub(crate) leases: Leases,
+    /// A permit is a stream that goes on until its client ends it.
+    pub(crate) streams: Arc<Semaphore>,
+    /// True when the server takes no more requests.
+    pub(crate) stopping: watch::Receiver<bool>,
 }
 
 /// Marks an answer to a request that changed something.

@@ -4,5 +4,7 @@ mod access;
 mod grpc;
 mod hostile;
 mod points;
+mod replica;
 mod restart;
 mod support;
+mod watch;
