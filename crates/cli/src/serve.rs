@@ -17,8 +17,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Serves until SIGINT or SIGTERM; then answers the requests that are here and closes everything.
 pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     let follow = follow(&arguments)?;
-    let ServeArguments { directory, listen, metrics, keys, tls_certificate, tls_key, audit, .. } =
-        arguments;
+    let ServeArguments {
+        directory, listen, metrics, keys, tls_certificate, tls_key, audit, ..
+    } = arguments;
     let keys = keys.map(|path| KeyFile::read(&path)).transpose().map_err(Failure::settings)?;
     let tls = tls_certificate.zip(tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     let scheme = if tls.is_some() { "https" } else { "http" };

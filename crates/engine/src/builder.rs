@@ -189,7 +189,7 @@ const BORROW_PAUSE: Duration = Duration::from_millis(20);
 impl Engine {
     /// Reads the rows of the durable engine in `dir`, which another process may have open, and writes
     /// nothing there: no lock, no file, no time. The engine has the rows of one moment, keeps its own
-    /// writes in memory, and may [follow](Engine::follow) the other.
+    /// writes in memory, and may [follow](Engine::apply_group) the other.
     ///
     /// Segments that a merge replaces stay readable as long as they are open here; where the system
     /// removes the bytes of open files, such as on some network file systems, searches fail then. Cost:
@@ -204,9 +204,8 @@ impl Engine {
             });
             // A checkpoint may have removed a file that the manifest named, and a group that is being
             // written looks torn: then the next try sees more.
-            let is_moving = |error: &Error| {
-                error.is_not_found() || error.kind() == ErrorKind::Corrupt
-            };
+            let is_moving =
+                |error: &Error| error.is_not_found() || error.kind() == ErrorKind::Corrupt;
             match opened {
                 Err(error) if is_moving(&error) && tries.next().is_some() => {
                     std::thread::sleep(BORROW_PAUSE);

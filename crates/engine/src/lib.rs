@@ -62,8 +62,8 @@ pub use read::{
 };
 pub use reader::{Effort, Query, ReadSnapshot, Reader, Scratch};
 pub use recovery::{
-    inspect_collection, verify, verify_store, Change, CollectionSummary, Distribution, Finding, LeafCounts,
-    LeftOver, SegmentInfo, SegmentLeaves, Verified,
+    inspect_collection, verify, verify_store, Change, CollectionSummary, Distribution, Finding,
+    LeafCounts, LeftOver, SegmentInfo, SegmentLeaves, Verified,
 };
 pub use remote::RemoteStats;
 pub use row::{PayloadChange, Row, RowId, Update};

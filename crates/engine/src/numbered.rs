@@ -134,9 +134,9 @@ impl NumberedWriter {
         }
     }
 
-    /// Applies a group of writes of another engine. Errors: those of [`Engine::follow`].
-    pub fn follow(&mut self, group: &[u8]) -> Result<u64, Error> {
-        let done = self.engine.follow(group);
+    /// Applies a group of writes of another engine. Errors: those of [`Engine::apply_group`].
+    pub fn apply_group(&mut self, group: &[u8]) -> Result<u64, Error> {
+        let done = self.engine.apply_group(group);
         self.live = self.engine.state().live;
         done
     }

@@ -1,5 +1,6 @@
 //! Applies the groups of another engine's feed.
 
+use vstream_attribute::Schema;
 use vstream_store::FileStore;
 
 use super::group::{corrupt, unseal};
@@ -21,7 +22,7 @@ impl Engine {
     /// write; `Corrupt` if its bytes changed on the way, or if it does not lead to the rows that the writer
     /// had: then the two have different histories, and this one must begin again from the writer's files.
     /// `Io`, `Unavailable`.
-    pub fn follow(&mut self, group: &[u8]) -> Result<u64, Error> {
+    pub fn apply_group(&mut self, group: &[u8]) -> Result<u64, Error> {
         let (header, records) = unseal(group)?;
         let before = self.state();
         let last = last_of(&header);
@@ -49,6 +50,19 @@ impl Engine {
             return Err(corrupt("its writes were not all new here"));
         }
         Ok(last)
+    }
+}
+
+impl Engine {
+    /// Adds the attributes of a writer's schema that this engine lacks, in the writer's order.
+    ///
+    /// * `schema`: as [`vstream_attribute::Schema::encode`] writes it.
+    ///
+    /// Errors: `Corrupt` if it is none; those of [`Engine::add_attribute`].
+    pub fn add_attributes_of(&mut self, schema: &[u8]) -> Result<(), Error> {
+        let schema = Schema::decode(schema).map_err(|_| corrupt("its schema is none"))?;
+        let mut attributes = schema.attributes.iter();
+        attributes.try_for_each(|one| self.add_attribute(&one.name, one.kind).map(|_| ()))
     }
 }
 

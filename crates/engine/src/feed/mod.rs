@@ -6,7 +6,7 @@
 //!    lags costs no memory. One that lags behind the oldest log begins again from files
 //!    ([`Engine::share`]).
 //! 3. A group of the log travels with its count of rows and their digest, and with a checksum of its own
-//!    (`group.rs`). The follower applies it whole, and compares both ([`Engine::follow`]). So two
+//!    (`group.rs`). The follower applies it whole, and compares both ([`Engine::apply_group`]). So two
 //!    histories of one collection, such as that of a backup and of what was written since, part at the
 //!    first group.
 
@@ -52,7 +52,7 @@ struct OpenLog {
 /// What a read of a feed found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FeedRead {
-    /// Groups, the oldest first, each as [`Engine::follow`] takes it; none if there is nothing new.
+    /// Groups, the oldest first, each as [`Engine::apply_group`] takes it; none if there is nothing new.
     Groups(Vec<Vec<u8>>),
     /// The log does not have the next record any more, or never had it: begin again from files.
     Gone,

@@ -127,7 +127,8 @@ pub(crate) fn recover(
         }
         let end = replay.log(&*file, log)?;
         if end.bytes < end.found {
-            let found = Torn { path: file.name().to_owned(), at: end.bytes, lsn: replay.group.state.lsn };
+            let found =
+                Torn { path: file.name().to_owned(), at: end.bytes, lsn: replay.group.state.lsn };
             found.check(&*file, log, end.bytes)?;
             torn = Some(found);
         }

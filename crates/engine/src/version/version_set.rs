@@ -180,14 +180,14 @@ impl VersionSet {
     /// Takes step 5: removes the files that `old` named and nothing names any more. If the
     /// directory cannot be listed, these files stay until it is opened again.
     pub(crate) fn remove_old(&self, old: &Manifest) {
-        let named = self.manifest().clone();
-        let (Ok(named), Ok(gone)) = (self.names(&named), self.names(old)) else { return };
+        let present = self.manifest().clone();
+        let (Ok(named), Ok(gone)) = (self.names(&present), self.names(old)) else { return };
         for name in gone.into_iter().filter(|name| !named.contains(name)) {
             self.checksums().remove(&name);
             self.directory.remove(&name);
         }
         if let Some(retained) = &mut *self.retained() {
-            retained.trim(&self.directory, &named);
+            retained.trim(&self.directory, &present);
         }
     }
 

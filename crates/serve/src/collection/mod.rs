@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use vstream_engine::{
-    inspect, inspect_collection, Answer, Durability, Effort, Engine, Error, ErrorKind, Filter, Journaling, Page, Query,
-    Reader, RowId, Scratch, Settings, SnapshotSummary, Stats, StoredRow, With,
+    inspect, inspect_collection, Answer, Durability, Effort, Engine, Error, ErrorKind, Filter,
+    Journaling, Page, Query, Reader, RowId, Scratch, Settings, SnapshotSummary, Stats, StoredRow,
+    With,
 };
 
 pub(crate) use self::ids::{IdForm, PointId};
@@ -56,11 +57,7 @@ impl Collection {
     /// Serves an engine.
     ///
     /// * `is_replica`: whether another engine writes.
-    pub(crate) fn new(
-        name: &str,
-        engine: Engine,
-        is_replica: bool,
-    ) -> Result<Collection, Failure> {
+    pub(crate) fn new(name: &str, engine: Engine, is_replica: bool) -> Result<Collection, Failure> {
         let (settings, reader) = (engine.settings().clone(), engine.reader());
         let live = Arc::new(AtomicU64::new(engine.stats().index.live));
         let ids = IdForm { kind: settings.schema.id, hash: settings.schema.name_hash() };

@@ -36,7 +36,9 @@ impl Failure {
     /// The server does not write. `writer`: who does, if it is known.
     pub(crate) fn read_only(writer: Option<&str>) -> Failure {
         let message = match writer {
-            Some(writer) => format!("this is a replica, which takes no writes: send it to {writer}"),
+            Some(writer) => {
+                format!("this is a replica, which takes no writes: send it to {writer}")
+            }
             None => "this server only reads the files of another: send it to that one".to_owned(),
         };
         let status = StatusCode::MISDIRECTED_REQUEST;

@@ -214,7 +214,8 @@ async fn files(shared: &Shared, collection: &Collection) -> Result<FilesReply, F
 }
 
 fn opened(path: PathBuf, offset: u64) -> Result<SystemFile, Failure> {
-    let broken = |error: std::io::Error| Failure::broken(format!("a file of the collection: {error}"));
+    let broken =
+        |error: std::io::Error| Failure::broken(format!("a file of the collection: {error}"));
     let mut file = SystemFile::open(path).map_err(broken)?;
     file.seek(SeekFrom::Start(offset)).map_err(broken)?;
     Ok(file)

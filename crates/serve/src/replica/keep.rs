@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::timeout;
-use vstream_engine::{Error, ErrorKind, NumberedWriter, Schema};
+use vstream_engine::{Error, ErrorKind, NumberedWriter};
 
 use super::connect::Writer;
 use super::copy::{gather, install};
@@ -95,11 +95,8 @@ impl Keep {
     ) -> Result<Infallible, Lost> {
         let mut applied = of.progress.applied();
         let mut client = self.writer.client();
-        let request = FollowRequest {
-            collection: self.name.clone(),
-            epoch: self.epoch,
-            sequence: applied,
-        };
+        let request =
+            FollowRequest { collection: self.name.clone(), epoch: self.epoch, sequence: applied };
         let mut replies = tokio::select! {
             answer = client.follow(self.writer.request(request)) => answer?.into_inner(),
             _ = stop.wait_for(|stop| *stop) => return Err(Lost::Stopped),
@@ -110,7 +107,8 @@ impl Keep {
                 _ = stop.wait_for(|stop| *stop) => return Err(Lost::Stopped),
             };
             let reply = reply.map_err(|_| Lost::Away("the writer says nothing".to_owned()))??;
-            let reply = reply.ok_or_else(|| Lost::Away("the writer ended the stream".to_owned()))?;
+            let reply =
+                reply.ok_or_else(|| Lost::Away("the writer ended the stream".to_owned()))?;
             *pause = PAUSE;
             let (sequence, time_ms) = (reply.sequence, reply.time_ms);
             if !reply.groups.is_empty() || reply.schema.is_some() {
@@ -129,15 +127,10 @@ impl Keep {
 /// Applies a message of the writer; returns the sequence of the last write that is here.
 fn take(rows: &mut NumberedWriter, reply: &FollowReply) -> Result<u64, Error> {
     if let Some(schema) = &reply.schema {
-        let schema = Schema::decode(schema).map_err(|_| {
-            Error::corrupt("a message of the writer".as_ref(), "its schema is none")
-        })?;
-        for attribute in &schema.attributes {
-            rows.engine_mut().add_attribute(&attribute.name, attribute.kind)?;
-        }
+        rows.engine_mut().add_attributes_of(schema)?;
     }
     for group in &reply.groups {
-        rows.follow(group)?;
+        rows.apply_group(group)?;
     }
     Ok(rows.engine().sequence())
 }

@@ -176,4 +176,3 @@ impl From<Failure> for Lost {
         Lost::Away(failure.message)
     }
 }
-

@@ -56,7 +56,9 @@ impl Server {
         let catalog = Catalog::open(&settings.directory, &settings.limits, settings.opening());
         let catalog = Arc::new(catalog.map_err(|failure| failure.message)?);
         if settings.follow.is_some() && catalog.is_collection() {
-            return Err("the folder is one collection: a replica needs a folder of collections".into());
+            return Err(
+                "the folder is one collection: a replica needs a folder of collections".into()
+            );
         }
         let collections = catalog.all().len();
         let (stop, stopping) = watch::channel(false);

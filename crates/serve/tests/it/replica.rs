@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{json, Value as Json};
-use vstream_serve::{
-    new_key, FollowSettings, KeyFile, Limits, Scope, ServeSettings, Server,
-};
+use vstream_serve::{new_key, FollowSettings, KeyFile, Limits, Scope, ServeSettings, Server};
 
 use self::proxy::Proxy;
 use crate::support::{fill, point, settings, vector, Random, Served, DIMENSION};
@@ -44,7 +42,11 @@ fn sequence(server: &Served, name: &str) -> u64 {
 fn wait_for(server: &Served, name: &str) {
     let until = Instant::now() + LONG;
     while server.call("GET", &format!("/collections/{name}"), None).0 != 200 {
-        assert!(Instant::now() < until, "the replica has no collection '{name}': {:?}", ready(server));
+        assert!(
+            Instant::now() < until,
+            "the replica has no collection '{name}': {:?}",
+            ready(server)
+        );
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -92,10 +94,8 @@ fn compare(writer: &Served, replica: &Served, seed: u64) {
         let until = Instant::now() + LONG;
         let epoch_may_differ = || Instant::now() < until;
         loop {
-            let (ours, theirs) = (
-                points(writer, name, 0),
-                points(replica, name, sequence(writer, name)),
-            );
+            let (ours, theirs) =
+                (points(writer, name, 0), points(replica, name, sequence(writer, name)));
             if ours == theirs {
                 break;
             }
@@ -121,11 +121,13 @@ fn change(server: &Served, name: &str, random: &mut Random) {
             server.ok("POST", &path("/delete"), json!({"points": ids}));
         }
         2 => {
-            let filter = json!({"must": [{"key": "number", "range": {"gte": first, "lt": first + 20}}]});
+            let filter =
+                json!({"must": [{"key": "number", "range": {"gte": first, "lt": first + 20}}]});
             server.ok("POST", &path("/delete"), json!({"filter": filter}));
         }
         3 | 4 => {
-            let filter = json!({"must": [{"key": "number", "range": {"gte": first, "lt": first + 50}}]});
+            let filter =
+                json!({"must": [{"key": "number", "range": {"gte": first, "lt": first + 50}}]});
             let key = format!("key{}", random.below(6));
             let payload = json!({"payload": {key: random.below(100)}, "filter": filter});
             server.ok("POST", &path("/payload"), payload);
@@ -254,7 +256,10 @@ fn a_replica_that_lags_says_so_and_refuses_writes() {
     assert_eq!(wrote.header("vstream-behind-ms"), "0");
     std::thread::sleep(behind_max + Duration::from_millis(300));
     let (status, why) = ready(&replica);
-    assert!(status == 503 && why["status"]["error"].as_str().unwrap().contains("ms behind"), "{why}");
+    assert!(
+        status == 503 && why["status"]["error"].as_str().unwrap().contains("ms behind"),
+        "{why}"
+    );
     let count = |headers: &[(&str, String)]| {
         replica.with_headers("POST", "/collections/a/points/count", &json!({}), headers)
     };
@@ -262,7 +267,8 @@ fn a_replica_that_lags_says_so_and_refuses_writes() {
     assert!(old.header("vstream-behind-ms").parse::<u64>().unwrap() >= 700, "{:?}", old.headers);
     assert!(old.header("vstream-sequence").parse::<u64>().unwrap() < written);
     // Whoever needs a later write waits, and is told that it did not come.
-    let (needs, wait) = (("vstream-min-sequence", written.to_string()), ("vstream-wait-ms", "50".to_owned()));
+    let (needs, wait) =
+        (("vstream-min-sequence", written.to_string()), ("vstream-wait-ms", "50".to_owned()));
     let begun = Instant::now();
     let refused = count(&[needs.clone(), wait]);
     assert_eq!((refused.status, refused.header("vstream-error")), (412, "behind"));
@@ -322,7 +328,8 @@ fn a_folder_that_is_only_read_stays_as_it_is() {
         assert_eq!(points(&reader, name, 0), points(&writer, name, 0));
         assert_eq!(sequence(&reader, name), sequence(&writer, name));
     }
-    let (status, why) = reader.refused("PUT", "/collections/a/points", json!({"points": [point(1)]}));
+    let (status, why) =
+        reader.refused("PUT", "/collections/a/points", json!({"points": [point(1)]}));
     assert!(status == 421 && why.contains("only reads"), "{why}");
     // With the writer's address it follows in memory.
     let follow = Some(FollowSettings::new(&writer.url("")));

@@ -78,8 +78,7 @@ fn who_watches_is_told_of_every_change_in_order() {
     let first = written(&server, "PUT", &format!("{path}{wait}"), &upsert);
     let update = json!({"payload": {"x": 2}, "points": [7]});
     let second = written(&server, "POST", &format!("{path}/payload{wait}"), &update);
-    let third =
-        written(&server, "POST", &format!("{path}/delete{wait}"), &json!({"points": [7]}));
+    let third = written(&server, "POST", &format!("{path}/delete{wait}"), &json!({"points": [7]}));
     assert_eq!((second, third), (first + 1, first + 2));
     let mut keys = Vec::new();
     for (events, has_vector) in [(&mut now, true), (&mut all, false)] {
