@@ -4,6 +4,7 @@
 //! process gets the first core too, after the server has ended.
 
 mod client;
+mod replica;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use vstream_engine::{Effort, Engine, Query, Scratch, With};
 use vstream_vector::{Metric, SplitMix};
 
 use self::client::{request, Client};
+pub use self::replica::{run_replica, ReplicaReport};
 use crate::runbook::{Matrix, RunbookError};
 use crate::storage::truth;
 use crate::times::Percentiles;
@@ -82,12 +84,25 @@ impl Drop for Server {
 
 impl Server {
     fn start(settings: &ServeSettings<'_>) -> Result<Server, RunbookError> {
+        Server::with(settings.command, settings.directory, CORES[0], &[])
+    }
+
+    /// Starts a server of a folder on a core.
+    ///
+    /// * `more`: further arguments.
+    fn with(
+        command: &Path,
+        directory: &Path,
+        core: usize,
+        more: &[&str],
+    ) -> Result<Server, RunbookError> {
         let failed = |error| RunbookError::Io(format!("Cannot start the server: {error}."));
         let mut child = Command::new("taskset")
-            .args(["-c", &CORES[0].to_string()])
-            .arg(settings.command)
+            .args(["-c", &core.to_string()])
+            .arg(command)
             .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
-            .arg(settings.directory)
+            .arg(directory)
+            .args(more)
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed)?;
@@ -122,7 +137,7 @@ pub fn run(
 ) -> Result<ServeReport, RunbookError> {
     pin(CORES[1])?;
     let server = Server::start(settings)?;
-    let upserts_per_s = fill(&server, base, settings.metric)?;
+    let upserts_per_s = fill(&server, base, (settings.metric, None))?;
     let bodies: Vec<Vec<u8>> = (0..queries.rows()).map(|at| question(queries.row(at))).collect();
     // Until the recall guard has decided.
     closed(&server, &bodies, settings.phase)?;
@@ -182,14 +197,21 @@ fn points(base: &Matrix, rows: impl Iterator<Item = usize>, first: usize) -> Vec
 }
 
 /// Writes all rows; rows per second from request to durable answer, two requests at a time.
-fn fill(server: &Server, base: &Matrix, metric: Metric) -> Result<f64, RunbookError> {
+///
+/// * `memory`: bytes of memory of the collection; `None` for no limit.
+fn fill(
+    server: &Server,
+    base: &Matrix,
+    (metric, memory): (Metric, Option<u64>),
+) -> Result<f64, RunbookError> {
     let distance = match metric {
         Metric::Cosine => "Cosine",
         Metric::L2 => "Euclid",
         Metric::InnerProduct => "Dot",
     };
     let vectors = serde_json::json!({"size": base.dimension, "distance": distance});
-    let create = serde_json::json!({"vectors": vectors}).to_string();
+    let own = memory.map_or(serde_json::json!({}), |bytes| serde_json::json!({"memory": bytes}));
+    let create = serde_json::json!({"vectors": vectors, "vstream": own}).to_string();
     Client::connect(server.address)?.call(&request("PUT", &path(""), &create))?;
     let firsts: Vec<usize> = (0..base.rows()).step_by(BATCH).collect();
     // Made before the clock starts: it is the server that is measured.
