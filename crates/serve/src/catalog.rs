@@ -26,6 +26,10 @@ const DROPPING: &str = ".vstream-gone ";
 /// The same of files that a replica has fetched. The next replica goes on with them.
 const FETCHING: &str = ".vstream-fetch ";
 
+/// The file that says that the collections of a folder are copies of another server's, and may be dropped
+/// when that server has them no more.
+const COPIES: &str = ".vstream-replica";
+
 /// The collections of a folder.
 pub(crate) struct Catalog {
     directory: PathBuf,
@@ -72,6 +76,7 @@ impl Catalog {
                 }
             }
         }
+        mark(directory, how, collections.is_empty())?;
         Ok(Catalog {
             directory: directory.to_owned(),
             collections_max: limits.collections,
@@ -250,6 +255,25 @@ pub(crate) async fn blocking<T: Send + 'static>(
 fn is_served(directory: &Path, how: Opening) -> bool {
     let is_collection = !matches!(inspect_collection(directory), Ok(None));
     is_collection || (how == Opening::ReadOnly && inspect(directory).is_ok())
+}
+
+/// Says in a folder whether its collections are copies. Errors: `BAD_REQUEST` if a replica would take
+/// collections for copies that are not.
+fn mark(directory: &Path, how: Opening, is_empty: bool) -> Result<(), Failure> {
+    let (path, broken) = (directory.join(COPIES), |error: std::io::Error| {
+        Failure::broken(format!("{}: {error}", directory.display()))
+    });
+    match how {
+        Opening::ReadOnly => Ok(()),
+        Opening::Follower if path.exists() => Ok(()),
+        Opening::Follower if is_empty => fs::write(&path, "").map_err(broken),
+        Opening::Follower => Err(Failure::bad(format!(
+            "{} has collections that are no copies of another server's: choose an empty folder",
+            directory.display()
+        ))),
+        Opening::Writer if path.exists() => fs::remove_file(&path).map_err(broken),
+        Opening::Writer => Ok(()),
+    }
 }
 
 /// True if a folder is what an earlier server left and nobody needs.

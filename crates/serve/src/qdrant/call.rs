@@ -36,8 +36,18 @@ impl Call {
     /// [`Call::collection`], and `PRECONDITION_FAILED` if it does not have them in time.
     pub(super) async fn read(&self) -> Result<Arc<Collection>, Failure> {
         let collection = self.collection(Scope::Read)?;
-        self.moment.begin(&collection).await?;
-        Ok(collection)
+        if self.moment.begins_at_once(&collection) {
+            return Ok(collection);
+        }
+        // A replica may put another copy of the collection in the place of this one.
+        let mut changes = self.shared.catalog.changes();
+        loop {
+            let collection = self.collection(Scope::Read)?;
+            tokio::select! {
+                begun = self.moment.begin(&collection) => return begun.map(|()| collection),
+                _ = changes.changed() => {}
+            }
+        }
     }
 
     /// What the audit log gets if the request changes something.

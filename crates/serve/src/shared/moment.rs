@@ -101,19 +101,24 @@ impl Moment {
         self.0.may_be_partial
     }
 
-    /// Waits until the collection has the writes that are asked for, and notes of which moment an answer
-    /// is that begins now. Errors: `PRECONDITION_FAILED` if the time is over first.
-    pub(crate) async fn begin(&self, collection: &Collection) -> Result<(), Failure> {
-        let progress = &collection.progress;
-        let wanted = self.0.min_sequence;
-        if progress.applied() < wanted && !progress.reached(wanted, self.0.deadline).await {
-            self.note(collection);
-            let at = progress.applied();
-            let what = format!("write {wanted} is not here yet: the last one is {at}");
-            return Err(Failure::behind(what));
-        }
+    /// Notes of which moment an answer is that begins now; false if the collection does not have the
+    /// writes that are asked for.
+    pub(crate) fn begins_at_once(&self, collection: &Collection) -> bool {
         self.note(collection);
-        Ok(())
+        collection.progress.applied() >= self.0.min_sequence
+    }
+
+    /// Waits until the collection has the writes that are asked for, and notes of which moment an answer
+    /// is that begins then. Errors: `PRECONDITION_FAILED` if the time is over first.
+    pub(crate) async fn begin(&self, collection: &Collection) -> Result<(), Failure> {
+        let (progress, wanted) = (&collection.progress, self.0.min_sequence);
+        let is_here = progress.reached(wanted, self.0.deadline).await;
+        self.note(collection);
+        if is_here {
+            return Ok(());
+        }
+        let at = progress.applied();
+        Err(Failure::behind(format!("write {wanted} is not here yet: the last one is {at}")))
     }
 
     /// Waits until all that an answer may have seen is on the disk, if that is asked for. Errors:

@@ -317,6 +317,10 @@ fn a_folder_that_is_only_read_stays_as_it_is() {
     let mut before = listing(dir.path());
     loop {
         std::thread::sleep(Duration::from_millis(300));
+        // A checkpoint takes its steps between two requests.
+        for name in ["a", "b"] {
+            writer.ok("GET", &format!("/collections/{name}"), json!({}));
+        }
         let now = listing(dir.path());
         if now == std::mem::replace(&mut before, now.clone()) {
             break;
@@ -401,4 +405,14 @@ fn what_cannot_be_followed_is_refused_at_the_start() {
         let why = Server::start(following(dir.path(), writer)).err().expect("refused");
         assert!(why.contains(says), "{writer}: {why}");
     }
+    // The collections of a writer are no copies, which a replica drops when its writer has them no more.
+    let dir = tempfile::tempdir().unwrap();
+    let writer = Served::of(dir.path());
+    writer.create("a", "Dot");
+    writer.running.stop();
+    let refused = Server::start(following(dir.path(), "http://127.0.0.1:1"));
+    let why = refused.err().expect("refused");
+    assert!(why.contains("empty folder"), "{why}");
+    let one = Server::start(following(&dir.path().join("a"), "http://127.0.0.1:1"));
+    assert!(one.err().expect("refused").contains("folder"));
 }
