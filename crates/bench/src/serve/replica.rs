@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{kill_process, Pid, Signal};
 use serde::Serialize;
-use vstream_vector::Metric;
 
 use super::client::{request, Client};
 use super::{fill, path, pin, points, question, ServeSettings, Server, BATCH, CORES, K};
