@@ -198,7 +198,7 @@ impl<'a> Bench<'a> {
         let count = (2 * self.settings.phase).as_nanos() / every.as_nanos();
         let requests = self.requests(count as usize, ROWS);
         let (acknowledged, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
-        let begun = Instant::now();
+        let (next, begun) = (AtomicU64::new(0), Instant::now());
         let seen = std::thread::scope(|scope| {
             let watch = scope.spawn(|| -> Result<Vec<(u64, Duration)>, RunbookError> {
                 let (mut client, mut seen) = (Client::connect(replica.address)?, Vec::new());
@@ -210,7 +210,6 @@ impl<'a> Bench<'a> {
                 }
                 Ok(seen)
             });
-            let next = AtomicU64::new(0);
             let write = || -> Result<(), RunbookError> {
                 let mut client = Client::connect(writer.address)?;
                 loop {

@@ -14,8 +14,6 @@ use self::proto::changes_client::ChangesClient;
 use self::proto::WatchRequest;
 use crate::support::{fill, point, vector, Served};
 
-#[expect(clippy::enum_variant_names, clippy::large_enum_variant, reason = "the build makes this")]
-#[expect(dead_code, reason = "servers and replicas are tested from outside")]
 mod proto {
     include!(concat!(env!("OUT_DIR"), "/own/vstream.rs"));
 }
