@@ -70,6 +70,7 @@ impl Collection {
 
     /// Opens the engine of a folder.
     pub(crate) fn open(name: &str, directory: &Path, how: Opening) -> Result<Collection, Failure> {
+        let now_ms = now_ms();
         let engine = match how {
             Opening::Writer => Engine::open(directory)?,
             Opening::Follower => {
@@ -84,7 +85,13 @@ impl Collection {
                 None => Engine::restore(of_snapshot(&inspect(directory)?), directory)?,
             },
         };
-        Collection::new(name, engine, how != Opening::Writer)
+        let collection = Collection::new(name, engine, how != Opening::Writer)?;
+        if how == Opening::ReadOnly {
+            // What was on the disk when this began was read.
+            let sequence = collection.progress.applied();
+            collection.progress.heard(sequence, now_ms, sequence);
+        }
+        Ok(collection)
     }
 
     pub(crate) fn reader(&self) -> &Reader {

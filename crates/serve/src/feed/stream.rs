@@ -13,7 +13,8 @@ use crate::shared::Shared;
 
 /// Bytes of groups that are read at a time. A group has at most 2 MiB.
 const BYTES: usize = 1 << 20;
-/// Time after which a stream says that there is nothing new.
+/// Time after which a stream says that there is nothing new, of a server with few streams: each further one
+/// adds a millisecond, so that all of them together say a thousand things per second at most.
 const SILENCE: Duration = Duration::from_millis(100);
 
 /// The log of a collection from some sequence on.
@@ -69,7 +70,7 @@ impl Log {
         &self.collection
     }
 
-    /// Waits for something new, for [`SILENCE`] at most. Errors: `GONE` if the log does not go back so
+    /// Waits for something new, for [`SILENCE`] or so. Errors: `GONE` if the log does not go back so
     /// far; `NOT_FOUND` if the collection was dropped; `SERVICE_UNAVAILABLE` if the server stops.
     pub(super) async fn next(&mut self) -> Result<News, Failure> {
         let news = self.read().await?;
@@ -77,8 +78,10 @@ impl Log {
             return Ok(news);
         }
         let is_new = |at: &u64| *at > news.sequence;
+        let streams = self.shared.limits.streams - self.shared.streams.available_permits();
+        let silence = SILENCE + Duration::from_millis(streams as u64);
         tokio::select! {
-            _ = tokio::time::timeout(SILENCE, self.commits.wait_for(is_new)) => {}
+            _ = tokio::time::timeout(silence, self.commits.wait_for(is_new)) => {}
             _ = self.stopping.wait_for(|stop| *stop) => return Err(Failure::closing()),
         }
         if self.changes.has_changed().unwrap_or(true) {
