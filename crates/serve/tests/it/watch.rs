@@ -14,6 +14,7 @@ use self::proto::changes_client::ChangesClient;
 use self::proto::WatchRequest;
 use crate::support::{fill, point, vector, Served};
 
+#[expect(clippy::allow_attributes, reason = "the build makes this")]
 mod proto {
     include!(concat!(env!("OUT_DIR"), "/own/vstream.rs"));
 }
