@@ -1,7 +1,8 @@
 //! Makes Rust of the messages and services in `proto/`.
 //!
-//! The compiler of their language is a library, so a build needs no other program. The server gets
-//! messages and services; tests get messages and clients, from a folder of their own.
+//! The compiler of their language is a library, so a build needs no other program. Of Qdrant's services
+//! the server gets the servers and tests get the clients, each from a folder of their own; of ours both
+//! get both, because a replica is a client of its writer.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -9,15 +10,17 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=proto");
-    let described = protox::compile(["qdrant.proto"], ["proto"])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let folder = |name: &str| -> std::io::Result<PathBuf> {
         let folder = out.join(name);
         fs::create_dir_all(&folder).map(|()| folder)
     };
-    let paths: Vec<String> = described
+    let qdrant = protox::compile(["qdrant.proto"], ["proto"])?;
+    let ours = protox::compile(["vstream.proto"], ["proto"])?;
+    let paths: Vec<String> = qdrant
         .file
         .iter()
+        .chain(&ours.file)
         .flat_map(|file| file.service.iter().map(move |service| (file.package(), service)))
         .flat_map(|(package, service)| {
             let path = move |method: &str| format!("/{package}.{}/{method}", service.name());
@@ -25,15 +28,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .collect();
     write_paths(&out.join("paths.rs"), &paths)?;
-    for (name, is_server) in [("server", true), ("client", false)] {
+    let made = [
+        (&qdrant, "server", true, false),
+        (&qdrant, "client", false, true),
+        (&ours, "own", true, true),
+    ];
+    for (described, name, is_server, is_client) in made {
         tonic_prost_build::configure()
             .build_server(is_server)
-            .build_client(!is_server)
+            .build_client(is_client)
             .build_transport(false)
             .btree_map(".")
+            .bytes(".vstream")
             .emit_rerun_if_changed(false)
             .out_dir(folder(name)?)
-            .compile_fds(described.clone())?;
+            .compile_fds((*described).clone())?;
     }
     Ok(())
 }

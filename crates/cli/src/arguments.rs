@@ -145,6 +145,23 @@ pub(crate) struct ServeArguments {
     /// Let language models write and delete points over MCP, as far as their keys do.
     #[arg(long)]
     pub(crate) mcp_writes: bool,
+    /// Be a replica of the server at http://HOST:PORT: copy its collections into DIR, apply what it writes,
+    /// and answer queries. Clients' writes are refused.
+    #[arg(long, value_name = "URL")]
+    pub(crate) follow: Option<String>,
+    /// File with a key of that server, of the scope `follow`.
+    #[arg(long, value_name = "FILE", requires = "follow")]
+    pub(crate) follow_key: Option<PathBuf>,
+    /// That server's certificate or that of its authority, in PEM; needed for https.
+    #[arg(long, value_name = "FILE", requires = "follow")]
+    pub(crate) follow_certificate: Option<PathBuf>,
+    /// How far behind that server this may be and still be ready (/readyz).
+    #[arg(long, default_value_t = 10_000, value_name = "MS", requires = "follow")]
+    pub(crate) behind_max: u64,
+    /// Change nothing in DIR, which another process may write, or which holds snapshots. With --follow it is
+    /// the folder of that server.
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 #[derive(Args)]
@@ -158,8 +175,8 @@ pub(crate) struct HealthArguments {
 pub(crate) struct KeyArguments {
     /// Name of the key, for the audit log.
     pub(crate) name: String,
-    /// What it may do; each may do what those before it may.
-    #[arg(long, default_value = "read", value_parser = ["read", "write", "admin"])]
+    /// What it may do: all may read, `follow` is for replicas, and admin may do everything.
+    #[arg(long, default_value = "read", value_parser = ["read", "follow", "write", "admin"])]
     pub(crate) scope: String,
     /// Only this collection; may be repeated.
     #[arg(long, value_name = "NAME")]

@@ -17,8 +17,7 @@ pub(crate) fn ask(arguments: &AskArguments) -> Result<(), Failure> {
     if let Some(search) = &arguments.search {
         command.args(["--search", search]);
     }
-    let files =
-        [("--key-file", &arguments.key_file), ("--certificates", &arguments.certificates)];
+    let files = [("--key-file", &arguments.key_file), ("--certificates", &arguments.certificates)];
     for (option, file) in files {
         if let Some(file) = file {
             command.arg(option).arg(file);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use vstream_serve::{new_key, KeyFile, Scope, ServeSettings, Server, TlsFiles};
+use vstream_serve::{new_key, FollowSettings, KeyFile, Scope, ServeSettings, Server, TlsFiles};
 
 use crate::arguments::{KeyArguments, ServeArguments};
 use crate::failure::Failure;
@@ -16,6 +16,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until SIGINT or SIGTERM; then answers the requests that are here and closes everything.
 pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
+    let follow = follow(&arguments)?;
     let ServeArguments {
         directory,
         listen,
@@ -25,6 +26,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         tls_key,
         audit,
         mcp_writes,
+        ..
     } = arguments;
     let keys = keys.map(|path| KeyFile::read(&path)).transpose().map_err(Failure::settings)?;
     let tls = tls_certificate.zip(tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
@@ -35,6 +37,8 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         tls,
         audit,
         mcp_writes,
+        follow,
+        read_only: arguments.read_only,
         ..ServeSettings::new(directory.clone(), listen)
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -67,10 +71,27 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The writer to follow, if there is one.
+fn follow(arguments: &ServeArguments) -> Result<Option<FollowSettings>, Failure> {
+    let Some(writer) = &arguments.follow else { return Ok(None) };
+    let key = arguments.follow_key.as_ref().map(|path| {
+        std::fs::read_to_string(path)
+            .map(|key| key.trim().to_owned())
+            .map_err(|error| Failure::settings(format!("{}: {error}", path.display())))
+    });
+    Ok(Some(FollowSettings {
+        key: key.transpose()?,
+        certificate: arguments.follow_certificate.clone(),
+        behind_max: Duration::from_millis(arguments.behind_max),
+        ..FollowSettings::new(writer)
+    }))
+}
+
 /// Makes a key.
 pub(crate) fn key(arguments: &KeyArguments) -> Result<(), Failure> {
     let scope = match arguments.scope.as_str() {
         "read" => Scope::Read,
+        "follow" => Scope::Follow,
         "write" => Scope::Write,
         _ => Scope::Admin,
     };

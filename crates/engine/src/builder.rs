@@ -1,14 +1,15 @@
 //! Creates or opens an engine: where it keeps its rows, and which writes survive a crash.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use vstream_store::{FileStore, Syncing};
 
 use crate::durability::Journaling;
 use crate::engine::Engine;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::settings::Settings;
-use crate::version::{fresh_number, Directory, Manifest, RemoteLevel};
+use crate::version::{fresh_number, open_store, Directory, Manifest, RemoteLevel};
 
 /// Changes the settings of an engine that is being opened.
 type Adjust<'a> = &'a mut dyn FnMut(&mut Settings, &mut Journaling);
@@ -177,6 +178,41 @@ impl<'a> EngineBuilder<'a> {
         let mut engine = Engine::empty(manifest.settings.clone())?;
         engine.replay(directory, manifest)?;
         Ok(engine)
+    }
+}
+
+/// Tries to read the files of an engine that writes meanwhile.
+const BORROW_TRIES: usize = 20;
+/// Pause between two of them.
+const BORROW_PAUSE: Duration = Duration::from_millis(20);
+
+impl Engine {
+    /// Reads the rows of the durable engine in `dir`, which another process may have open, and writes
+    /// nothing there: no lock, no file, no time. The engine has the rows of one moment, keeps its own
+    /// writes in memory, and may [follow](Engine::apply_group) the other.
+    ///
+    /// Segments that a merge replaces stay readable as long as they are open here; where the system
+    /// removes the bytes of open files, such as on some network file systems, searches fail then. Cost:
+    /// that of [`EngineBuilder::open`]. Errors: those of it, without `Unavailable`.
+    pub fn open_read_only(dir: &Path) -> Result<Engine, Error> {
+        let mut tries = 1..BORROW_TRIES;
+        loop {
+            let store = open_store(dir)?;
+            let opened = Manifest::read(&store).and_then(|manifest| {
+                let mut engine = Engine::empty(manifest.settings.clone())?;
+                engine.borrow(&store, &manifest).map(|()| engine)
+            });
+            // A checkpoint may have removed a file that the manifest named, and a group that is being
+            // written looks torn: then the next try sees more.
+            let is_moving =
+                |error: &Error| error.is_not_found() || error.kind() == ErrorKind::Corrupt;
+            match opened {
+                Err(error) if is_moving(&error) && tries.next().is_some() => {
+                    std::thread::sleep(BORROW_PAUSE);
+                }
+                done => return done,
+            }
+        }
     }
 }
 

@@ -31,6 +31,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Fills an empty engine from files that another one may write, and leaves them alone.
+    pub(crate) fn borrow(&mut self, store: &FileStore, manifest: &Manifest) -> Result<(), Error> {
+        let _paused = self.guard.pause();
+        let recovered = recover(store, manifest, self)?;
+        self.borrowed = Some((manifest.collection, recovered.state));
+        Ok(())
+    }
+
     /// Makes all writes so far durable, to the degree that the collection's durability says. The
     /// writes since the last commit survive all or none, in groups of about 1 MiB. Does nothing for
     /// an engine in memory alone.

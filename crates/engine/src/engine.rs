@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::snapshot::{self, PinnedSnapshot, SnapshotSummary};
 use crate::translate::Translation;
 use crate::tree::{Room, Tree, TreeStats};
+use crate::wal::State;
 
 /// Counts of an engine at one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,6 +57,8 @@ pub struct Engine {
     pub(crate) buffers: Buffers,
     /// Writes since the engine was opened.
     pub(crate) steps: u64,
+    /// Collection and state of rows that were read from files which the engine does not write.
+    pub(crate) borrowed: Option<(u64, State)>,
 }
 
 /// Buffers of the writer.
@@ -101,13 +104,31 @@ impl Engine {
         let guard = Guard::start(&settings, &tree);
         let remembered = settings.deletes_remembered.map(RememberedDeletes::new);
         let buffers = Buffers::new(&settings);
-        let (journal, steps) = (None, 0);
-        Ok(Engine { settings, tree, guard, journal, remembered, buffers, steps })
+        let (journal, steps, borrowed) = (None, 0, None);
+        Ok(Engine { settings, tree, guard, journal, remembered, buffers, steps, borrowed })
     }
 
     /// Returns the settings of the engine.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// The number of the collection, which no other collection has; `None` for an engine in memory alone.
+    pub fn collection(&self) -> Option<u64> {
+        let journal = self.journal.as_ref().map(|journal| journal.versions().manifest().collection);
+        journal.or(self.borrowed.map(|(collection, _)| collection))
+    }
+
+    /// The sequence of the last write: every write that changes something has the next one. 0 for an
+    /// engine in memory alone. Whether that write is on the disk, [`Engine::begin_commit`] says.
+    pub fn sequence(&self) -> u64 {
+        self.state().lsn
+    }
+
+    /// State after the last write.
+    pub(crate) fn state(&self) -> State {
+        let borrowed = || self.borrowed.map_or_else(State::default, |(_, state)| state);
+        self.journal.as_ref().map_or_else(borrowed, Journal::state)
     }
 
     /// Returns a reader for any thread. It still works, on the last state, after the engine is

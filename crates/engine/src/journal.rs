@@ -408,6 +408,16 @@ impl Journal {
         self.group = Group::after(self.state);
     }
 
+    /// State after the last record.
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// Says how far the log is on the disk.
+    pub(crate) fn progress(&self) -> Ticket {
+        self.log.ticket(self.state.lsn)
+    }
+
     /// Keeps the versions of the collection.
     pub(crate) fn versions(&self) -> &Arc<VersionSet> {
         self.checkpoints.versions()
@@ -423,6 +433,7 @@ impl Journal {
         self.finish_compaction();
         self.checkpoints.finish_running();
         self.checkpoints.versions().note_end(self.state)?;
+        self.checkpoints.versions().release_logs();
         self.closed = true;
         Ok(())
     }

@@ -18,6 +18,7 @@ mod durability;
 mod durable;
 mod engine;
 mod error;
+mod feed;
 mod field_bytes;
 mod guard;
 mod handover;
@@ -50,6 +51,7 @@ pub use defect::{set_defect, set_defect_everywhere, Defect};
 pub use durability::{Durability, JournalStats, Journaling};
 pub use engine::{Engine, Stats};
 pub use error::{Error, ErrorKind};
+pub use feed::{read_changes, Feed, FeedRead, FeedReader};
 pub use guard::{Evidence, RecallEstimate};
 pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::Commit;
@@ -60,8 +62,8 @@ pub use read::{
 };
 pub use reader::{Effort, Query, ReadSnapshot, Reader, Scratch};
 pub use recovery::{
-    inspect_collection, verify, verify_store, CollectionSummary, Distribution, Finding, LeafCounts,
-    LeftOver, SegmentInfo, SegmentLeaves, Verified,
+    inspect_collection, verify, verify_store, Change, CollectionSummary, Distribution, Finding,
+    LeafCounts, LeftOver, SegmentInfo, SegmentLeaves, Verified,
 };
 pub use remote::RemoteStats;
 pub use row::{PayloadChange, Row, RowId, Update};

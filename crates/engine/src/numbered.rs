@@ -134,6 +134,13 @@ impl NumberedWriter {
         }
     }
 
+    /// Applies a group of writes of another engine. Errors: those of [`Engine::apply_group`].
+    pub fn apply_group(&mut self, group: &[u8]) -> Result<u64, Error> {
+        let done = self.engine.apply_group(group);
+        self.live = self.engine.state().live;
+        done
+    }
+
     /// Adds an attribute that an open schema lacks. Errors: those of [`Engine::admit_attribute`].
     pub fn admit_attribute(&mut self, name: &str, kind: AttributeKind) -> Result<u16, Error> {
         self.engine.admit_attribute(name, kind)

@@ -9,7 +9,7 @@ use vstream_vector::{Metric, Neighbor, TopK};
 
 use crate::accept::{check_query, normalise, refused};
 use crate::error::{Error, ErrorKind};
-use crate::guard::Guard;
+use crate::guard::{Guard, RecallEstimate};
 use crate::settings::{Settings, K_MAX};
 use crate::tree::{Pinned, Reachable, Thetas, Tree, TreeScratch};
 
@@ -144,6 +144,11 @@ impl Reader {
     #[cfg(test)]
     pub(crate) fn tree(&self) -> &Tree {
         &self.tree
+    }
+
+    /// The latest estimate of the recall guard, if there is one.
+    pub fn recall(&self) -> Option<RecallEstimate> {
+        self.guard.estimate()
     }
 
     /// What rows carry beside their vectors, now.

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::StatusCode;
-use tokio::sync::Mutex;
-use vstream_engine::{inspect_collection, Engine, Settings};
+use tokio::sync::{watch, Mutex};
+use vstream_engine::{inspect, inspect_collection, Engine, Settings};
 
-use crate::collection::Collection;
+use crate::collection::{Collection, Opening};
 use crate::failure::Failure;
 use crate::limits::Limits;
 
@@ -25,11 +25,18 @@ const HIDDEN: char = '.';
 /// a folder so: what a server left of these is removed when the next one starts.
 const MAKING: &str = ".vstream-new ";
 const DROPPING: &str = ".vstream-gone ";
+/// The same of files that a replica has fetched. The next replica goes on with them.
+const FETCHING: &str = ".vstream-fetch ";
+
+/// The file that says that the collections of a folder are copies of another server's, and may be dropped
+/// when that server has them no more.
+const COPIES: &str = ".vstream-replica";
 
 /// The collections of a folder.
 pub(crate) struct Catalog {
     directory: PathBuf,
     collections_max: usize,
+    how: Opening,
     /// The folder is a collection itself, so none can be made in it or dropped.
     is_collection: bool,
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
@@ -37,6 +44,8 @@ pub(crate) struct Catalog {
     broken: BTreeMap<String, String>,
     /// Held while a collection is made or dropped.
     changing: Mutex<()>,
+    /// Counts collections that were made or dropped.
+    changes: watch::Sender<u64>,
 }
 
 impl Catalog {
@@ -44,26 +53,32 @@ impl Catalog {
     /// itself, that one. Errors: `INTERNAL_SERVER_ERROR` if the folder cannot be read,
     /// `SERVICE_UNAVAILABLE` if others hold all collections, and any error of a collection that would be
     /// served alone.
-    pub(crate) fn open(directory: &Path, limits: &Limits) -> Result<Catalog, Failure> {
+    pub(crate) fn open(
+        directory: &Path,
+        limits: &Limits,
+        how: Opening,
+    ) -> Result<Catalog, Failure> {
         let unreadable =
             |error: std::io::Error| Failure::broken(format!("{}: {error}", directory.display()));
-        fs::create_dir_all(directory).map_err(unreadable)?;
+        if how != Opening::ReadOnly {
+            fs::create_dir_all(directory).map_err(unreadable)?;
+        }
         let (mut collections, mut broken) = (BTreeMap::new(), Vec::new());
-        let is_one = is_collection(directory);
+        let is_one = is_served(directory, how);
         if is_one {
             let name = directory.canonicalize().map_err(unreadable)?;
             let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            collections.insert(name.clone(), Arc::new(opened(&name, directory)?));
+            collections.insert(name.clone(), Arc::new(opened(&name, directory, how)?));
         } else {
             for entry in fs::read_dir(directory).map_err(unreadable)? {
                 let path = entry.map_err(unreadable)?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                if name.starts_with(MAKING) || name.starts_with(DROPPING) {
+                if is_left_over(&name, how) {
                     fs::remove_dir_all(&path).map_err(unreadable)?;
                 } else if name.starts_with(HIDDEN) {
                     // Whatever it is, it is not ours.
-                } else if path.is_dir() && is_collection(&path) {
-                    match opened(&name, &path) {
+                } else if path.is_dir() && is_served(&path, how) {
+                    match opened(&name, &path, how) {
                         Ok(collection) => drop(collections.insert(name, Arc::new(collection))),
                         Err(failure) => broken.push((name, failure)),
                     }
@@ -77,13 +92,16 @@ impl Catalog {
                 return Err(failure);
             }
         }
+        mark(directory, how, collections.is_empty())?;
         Ok(Catalog {
             directory: directory.to_owned(),
             collections_max: limits.collections,
+            how,
             is_collection: is_one,
             collections: RwLock::new(collections),
             broken: broken.into_iter().map(|(name, failure)| (name, failure.message)).collect(),
             changing: Mutex::new(()),
+            changes: watch::Sender::new(0),
         })
     }
 
@@ -123,6 +141,21 @@ impl Catalog {
         collections.values().cloned().collect()
     }
 
+    /// Is told when collections are made or dropped.
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// True if the folder is a collection itself.
+    pub(crate) fn is_collection(&self) -> bool {
+        self.is_collection
+    }
+
+    /// True if nothing in the folder is changed.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.how == Opening::ReadOnly
+    }
+
     /// Makes a collection. Errors: `CONFLICT` if it is there, `BAD_REQUEST` for a name that cannot be
     /// or settings that cannot be, and where the folder is a collection itself.
     pub(crate) async fn create(
@@ -152,11 +185,9 @@ impl Catalog {
             Engine::builder().dir(&hidden).create(settings)?.close()?;
             fs::rename(&hidden, &path).map_err(broken)?;
             sync_folder(&directory).map_err(broken)?;
-            opened(&owned, &path)
+            opened(&owned, &path, Opening::Writer)
         });
-        let made = Arc::new(made.await??);
-        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
-        collections.insert(name.to_owned(), made);
+        self.serve(Arc::new(made.await??));
         Ok(())
     }
 
@@ -174,20 +205,70 @@ impl Catalog {
             collections.remove(name)
         };
         let Some(taken) = taken else { return Ok(false) };
-        let (directory, owned) = (self.directory.clone(), name.to_owned());
+        self.changes.send_modify(|count| *count += 1);
+        let (directory, owned, how) = (self.directory.clone(), name.to_owned(), self.how);
         let done = blocking(move || {
             taken.writes.close();
-            let (path, hidden) =
-                (directory.join(&owned), directory.join(format!("{DROPPING}{owned}")));
-            let broken = |error: std::io::Error| Failure::broken(format!("{owned}: {error}"));
-            if path.exists() {
-                fs::rename(&path, &hidden).map_err(broken)?;
-                sync_folder(&directory).map_err(broken)?;
-                fs::remove_dir_all(&hidden).map_err(broken)?;
+            if how == Opening::ReadOnly {
+                return Ok(true);
             }
+            let removed = remove(&directory, &owned);
+            removed.map_err(|error| Failure::broken(format!("{owned}: {error}")))?;
             Ok(true)
         });
         done.await?
+    }
+
+    /// Where a replica gathers the files of a collection. Errors: `BAD_REQUEST` for a name that no
+    /// collection can have.
+    pub(crate) fn gathering(&self, name: &str) -> Result<PathBuf, Failure> {
+        check_name(name)?;
+        Ok(self.directory.join(format!("{FETCHING}{name}")))
+    }
+
+    /// Puts a collection whose files were fetched in the place of the one that is there, if one is, and
+    /// serves it. Until then the old one answers. Errors: those of the system, and of opening it.
+    ///
+    /// * `complete`: makes the folder that it is given; on a thread that may wait.
+    pub(crate) async fn replace(
+        self: &Arc<Catalog>,
+        name: &str,
+        complete: impl FnOnce(&Path) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<Arc<Collection>, Failure> {
+        check_name(name)?;
+        let _changing = self.changing.lock().await;
+        let (directory, owned, how) = (self.directory.clone(), name.to_owned(), self.how);
+        let old = self.find(name);
+        let made = blocking(move || {
+            if let Some(old) = old {
+                old.writes.close();
+            }
+            let path = directory.join(&owned);
+            if how == Opening::ReadOnly {
+                return opened(&owned, &path, how);
+            }
+            let hidden = directory.join(format!("{MAKING}{owned}"));
+            let broken = |error: std::io::Error| Failure::broken(format!("{owned}: {error}"));
+            if hidden.exists() {
+                fs::remove_dir_all(&hidden).map_err(broken)?;
+            }
+            fs::create_dir(&hidden).map_err(broken)?;
+            complete(&hidden)?;
+            remove(&directory, &owned).map_err(broken)?;
+            fs::rename(&hidden, &path).map_err(broken)?;
+            sync_folder(&directory).map_err(broken)?;
+            opened(&owned, &path, how)
+        });
+        let made = Arc::new(made.await??);
+        self.serve(made.clone());
+        Ok(made)
+    }
+
+    fn serve(&self, collection: Arc<Collection>) {
+        let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+        collections.insert(collection.name.clone(), collection);
+        drop(collections);
+        self.changes.send_modify(|count| *count += 1);
     }
 
     /// Errors: `BAD_REQUEST` where the folder is a collection itself.
@@ -212,8 +293,10 @@ pub(crate) async fn blocking<T: Send + 'static>(
     done.map_err(|error| Failure::broken(format!("a thread ended: {error}")))
 }
 
-fn is_collection(directory: &Path) -> bool {
-    !matches!(inspect_collection(directory), Ok(None))
+/// True if a folder is a collection, or one that is only read, a snapshot.
+fn is_served(directory: &Path, how: Opening) -> bool {
+    let is_collection = !matches!(inspect_collection(directory), Ok(None));
+    is_collection || (how == Opening::ReadOnly && inspect(directory).is_ok())
 }
 
 /// * `why`: names the collection.
@@ -221,8 +304,50 @@ fn does_not_open(why: &str) -> Failure {
     Failure::busy(format!("{why}. It is served when it is repaired and the server starts again"))
 }
 
-fn opened(name: &str, directory: &Path) -> Result<Collection, Failure> {
-    Collection::open(name, directory)
+/// Says in a folder whether its collections are copies. Errors: `BAD_REQUEST` if a replica would take
+/// collections for copies that are not.
+fn mark(directory: &Path, how: Opening, is_empty: bool) -> Result<(), Failure> {
+    let (path, broken) = (directory.join(COPIES), |error: std::io::Error| {
+        Failure::broken(format!("{}: {error}", directory.display()))
+    });
+    match how {
+        Opening::ReadOnly => Ok(()),
+        Opening::Follower if path.exists() => Ok(()),
+        Opening::Follower if is_empty => fs::write(&path, "").map_err(broken),
+        Opening::Follower => Err(Failure::bad(format!(
+            "{} has collections that are no copies of another server's: choose an empty folder",
+            directory.display()
+        ))),
+        Opening::Writer if path.exists() => fs::remove_file(&path).map_err(broken),
+        Opening::Writer => Ok(()),
+    }
+}
+
+/// True if a folder is what an earlier server left and nobody needs.
+fn is_left_over(name: &str, how: Opening) -> bool {
+    match how {
+        Opening::ReadOnly => false,
+        Opening::Follower => name.starts_with(MAKING) || name.starts_with(DROPPING),
+        Opening::Writer => {
+            [MAKING, DROPPING, FETCHING].iter().any(|hidden| name.starts_with(hidden))
+        }
+    }
+}
+
+/// Removes the folder of a collection, at once for whoever opens it; false if there is none.
+fn remove(directory: &Path, name: &str) -> std::io::Result<bool> {
+    let (path, hidden) = (directory.join(name), directory.join(format!("{DROPPING}{name}")));
+    if !path.exists() {
+        return Ok(false);
+    }
+    fs::rename(&path, &hidden)?;
+    sync_folder(directory)?;
+    fs::remove_dir_all(&hidden)?;
+    Ok(true)
+}
+
+fn opened(name: &str, directory: &Path, how: Opening) -> Result<Collection, Failure> {
+    Collection::open(name, directory, how)
         .map_err(|failure| failure.of(&format!("the collection '{name}' does not open")))
 }
 

@@ -13,6 +13,8 @@
 //! | `failure` | why a request has no answer, as HTTP and gRPC say it |
 //! | `qdrant` | Qdrant's paths, bodies and messages, and what they mean here |
 //! | `mcp` | tools by which a language model asks, over the Model Context Protocol |
+//! | `feed` | what is written, for replicas and for those who watch |
+//! | `replica` | follows another server |
 //! | `server` | connections, from the first byte to the end |
 //!
 //! This is the only asynchronous crate. A request is read and answered on the threads of the runtime;
@@ -26,11 +28,15 @@ mod catalog;
 mod collection;
 pub mod coordinator;
 mod failure;
+mod feed;
+mod grpc;
 mod limits;
 mod mcp;
 mod observe;
 mod page;
+mod proto;
 mod qdrant;
+mod replica;
 mod server;
 mod settings;
 mod shared;
@@ -39,4 +45,4 @@ mod turns;
 pub use access::{new_key, KeyFile, Scope};
 pub use limits::Limits;
 pub use server::{JobPage, Running, Server};
-pub use settings::{ServeSettings, TlsFiles};
+pub use settings::{FollowSettings, ServeSettings, TlsFiles};

@@ -19,6 +19,12 @@ pub struct Limits {
     pub connections: usize,
     /// Requests that search or read at the same time; further ones are refused with 503.
     pub searches: usize,
+    /// Streams that go on until their client ends them, such as those of replicas: one per collection and
+    /// replica. Further ones are refused with 503.
+    pub streams: usize,
+    /// Bytes of logs of a collection that are kept for replicas that lag, after a checkpoint has replaced
+    /// them. None are kept before the first replica asks.
+    pub follow_bytes: u64,
     /// Time to read the head of a request, and to wait for the next one on a connection.
     pub head: Duration,
     /// Time for a request, its body included.
@@ -37,6 +43,8 @@ impl Default for Limits {
             collections: 1_000,
             connections: 4_096,
             searches: 1_024,
+            streams: 2_048,
+            follow_bytes: 128 << 20,
             head: Duration::from_secs(30),
             request: Duration::from_secs(60),
             drain: Duration::from_secs(10),

@@ -1,10 +1,14 @@
 //! What a server is told when it starts.
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use crate::access::KeyFile;
+use crate::collection::Opening;
 use crate::limits::Limits;
+use crate::shared::{Replica, Role};
 
 /// Certificate and key of a server, in PEM files.
 #[derive(Clone, Debug)]
@@ -13,6 +17,34 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
+}
+
+/// The writer that a replica follows.
+#[derive(Clone)]
+pub struct FollowSettings {
+    /// `http://HOST:PORT`, or `https://` with a certificate.
+    pub writer: String,
+    /// A key of the writer with the scope `follow`, if it asks for keys.
+    pub key: Option<String>,
+    /// The writer's certificate or that of its authority, in a PEM file; needed for `https`.
+    pub certificate: Option<PathBuf>,
+    /// How far behind the writer this may be and still say that it is ready.
+    pub behind_max: Duration,
+}
+
+impl FollowSettings {
+    /// Follows a writer that asks for no key.
+    pub fn new(writer: &str) -> FollowSettings {
+        let behind_max = Duration::from_secs(10);
+        FollowSettings { writer: writer.to_owned(), key: None, certificate: None, behind_max }
+    }
+}
+
+impl fmt::Debug for FollowSettings {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FollowSettings").field("writer", &self.writer).finish_non_exhaustive()
+    }
 }
 
 /// What a server is told when it starts.
@@ -32,6 +64,12 @@ pub struct ServeSettings {
     pub audit: Option<PathBuf>,
     /// Whether the tools that write are there for language models.
     pub mcp_writes: bool,
+    /// The writer whose collections are served: this is a replica. `None`: no other.
+    pub follow: Option<FollowSettings>,
+    /// Only reads the folder, which another process may write: it takes no lock there and changes nothing.
+    /// With [`ServeSettings::follow`] it is the folder of that writer, and what it writes from now on is
+    /// kept in memory.
+    pub read_only: bool,
     /// What is accepted at most.
     pub limits: Limits,
 }
@@ -47,7 +85,32 @@ impl ServeSettings {
             tls: None,
             audit: None,
             mcp_writes: false,
+            follow: None,
+            read_only: false,
             limits: Limits::default(),
+        }
+    }
+
+    /// How the folders of collections are opened.
+    pub(crate) fn opening(&self) -> Opening {
+        match (self.read_only, &self.follow) {
+            (true, _) => Opening::ReadOnly,
+            (false, Some(_)) => Opening::Follower,
+            (false, None) => Opening::Writer,
+        }
+    }
+
+    /// Whether this server writes.
+    pub(crate) fn role(&self) -> Role {
+        match (self.read_only, &self.follow) {
+            (false, None) => Role::Writer,
+            (_, follow) => {
+                let behind_max = follow.as_ref().map_or(Duration::MAX, |follow| follow.behind_max);
+                Role::Replica(Replica::new(
+                    follow.as_ref().map(|follow| follow.writer.clone()),
+                    behind_max,
+                ))
+            }
         }
     }
 

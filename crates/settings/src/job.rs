@@ -309,12 +309,14 @@ impl JobSettings {
             || reads.host.parse().is_ok_and(|host: std::net::IpAddr| host.is_loopback());
         let secrets = [&reads.key_file, &reads.keystore, &reads.password_file];
         if !is_loopback && secrets.iter().any(|file| file.is_none()) {
-            let sentence = "other machines reach this address: give reads.key-file, reads.keystore \
+            let sentence =
+                "other machines reach this address: give reads.key-file, reads.keystore \
                             and reads.password-file too, or set it to 127.0.0.1.";
             root.note("reads.host", sentence);
         }
         if self.checkpoint.is_none() {
-            let sentence = "where partitions answer is published in the folder of the checkpoints, \
+            let sentence =
+                "where partitions answer is published in the folder of the checkpoints, \
                             and there is none. Add checkpoint with a path, or remove it.";
             root.note("reads", sentence);
         }

@@ -1,4 +1,4 @@
-//! `serve`: what serving over HTTP costs, and what writes cost queries.
+//! `serve`: what serving over HTTP costs, what writes cost queries, and what replicas are good for.
 
 #![forbid(unsafe_code)]
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use vstream_bench::runbook::{Matrix, RunbookError};
-use vstream_bench::serve::{run, ServeSettings};
+use vstream_bench::serve::{run, run_replica, ServeSettings};
 use vstream_vector::Metric;
 
 /// Measures a server on one core from a client on another, and the engine in the process.
@@ -40,6 +40,9 @@ struct Arguments {
     /// Rows per second that arrive beside queries.
     #[arg(long, value_delimiter = ',', default_value = "500,5000")]
     rates: Vec<u64>,
+    /// Measure replicas instead.
+    #[arg(long)]
+    replica: bool,
     /// JSON to write.
     #[arg(long, value_name = "FILE.json")]
     out: PathBuf,
@@ -75,9 +78,13 @@ fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
         phase: Duration::from_secs(arguments.phase),
         rates: arguments.rates.clone(),
     };
-    let report = run(&base, &queries, &settings)?;
-    let table = report.table();
-    let text = serde_json::to_string_pretty(&report).unwrap_or_default();
+    let (table, text) = if arguments.replica {
+        let report = run_replica(&base, &queries, &settings)?;
+        (report.table(), serde_json::to_string_pretty(&report).unwrap_or_default())
+    } else {
+        let report = run(&base, &queries, &settings)?;
+        (report.table(), serde_json::to_string_pretty(&report).unwrap_or_default())
+    };
     fs::write(&arguments.out, text).map_err(|error| io("Cannot write the report", error))?;
     fs::write(arguments.out.with_extension("md"), &table)
         .map_err(|error| io("Cannot write the table", error))?;

@@ -51,6 +51,18 @@ impl Client {
         }
     }
 
+    /// Sends a request, and returns the sequence that the head of the answer says. Errors: as
+    /// [`Client::call`].
+    pub fn sequence(&mut self, request: &[u8]) -> Result<u64, RunbookError> {
+        self.call(request)?;
+        let head = self.received.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or(0);
+        let text = String::from_utf8_lossy(&self.received[..head]);
+        let mut lines = text.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.find(|(name, _)| *name == "vstream-sequence");
+        let sequence = found.and_then(|(_, sequence)| sequence.trim().parse().ok());
+        sequence.ok_or_else(|| RunbookError::Io("The answer says no sequence.".to_owned()))
+    }
+
     /// Sends a request and reads the answer as JSON. Errors: as [`Client::call`].
     pub fn json(&mut self, request: &[u8]) -> Result<Json, RunbookError> {
         let body = self.call(request)?;

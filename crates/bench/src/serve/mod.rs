@@ -4,8 +4,9 @@
 //! process gets the first core too, after the server has ended.
 
 mod client;
-mod service;
+mod replica;
 mod scale_out;
+mod service;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -22,6 +23,7 @@ use vstream_vector::{Metric, SplitMix};
 pub use self::service::{measure_service, ServiceReport, ServiceSettings};
 
 use self::client::{request, Client};
+pub use self::replica::{run_replica, ReplicaReport};
 use crate::runbook::{Matrix, RunbookError};
 use crate::storage::truth;
 use crate::times::Percentiles;
@@ -86,12 +88,25 @@ impl Drop for Server {
 
 impl Server {
     fn start(command: &Path, directory: &Path) -> Result<Server, RunbookError> {
+        Server::with(command, directory, CORES[0], &[])
+    }
+
+    /// Starts a server of a folder on a core.
+    ///
+    /// * `more`: further arguments.
+    fn with(
+        command: &Path,
+        directory: &Path,
+        core: usize,
+        more: &[&str],
+    ) -> Result<Server, RunbookError> {
         let failed = |error| RunbookError::Io(format!("Cannot start the server: {error}."));
         let mut child = Command::new("taskset")
-            .args(["-c", &CORES[0].to_string()])
+            .args(["-c", &core.to_string()])
             .arg(command)
             .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
             .arg(directory)
+            .args(more)
             .stdout(Stdio::piped())
             .spawn()
             .map_err(failed)?;
@@ -126,7 +141,7 @@ pub fn run(
 ) -> Result<ServeReport, RunbookError> {
     pin(CORES[1])?;
     let server = Server::start(settings.command, settings.directory)?;
-    let upserts_per_s = fill(&server, base, settings.metric, None)?;
+    let upserts_per_s = fill(&server, base, settings.metric, &serde_json::json!({}))?;
     let bodies: Vec<Vec<u8>> = (0..queries.rows()).map(|at| question(queries.row(at))).collect();
     // Until the recall guard has decided.
     closed(&server, &bodies, settings.phase)?;
@@ -187,12 +202,12 @@ fn points(base: &Matrix, rows: impl Iterator<Item = usize>, first: usize) -> Vec
 
 /// Writes all rows; rows per second from request to durable answer, two requests at a time.
 ///
-/// * `recall`: the target of the collection; `None`: that of the server.
+/// * `own`: settings of the collection that are ours, such as `{"memory": 1000000}`.
 fn fill(
     server: &Server,
     base: &Matrix,
     metric: Metric,
-    recall: Option<f64>,
+    own: &serde_json::Value,
 ) -> Result<f64, RunbookError> {
     let distance = match metric {
         Metric::Cosine => "Cosine",
@@ -200,11 +215,7 @@ fn fill(
         Metric::InnerProduct => "Dot",
     };
     let vectors = serde_json::json!({"size": base.dimension, "distance": distance});
-    let mut create = serde_json::json!({"vectors": vectors});
-    if let Some(recall) = recall {
-        create["vstream"] = serde_json::json!({"recall_target": recall});
-    }
-    let create = create.to_string();
+    let create = serde_json::json!({"vectors": vectors, "vstream": own}).to_string();
     Client::connect(server.address)?.call(&request("PUT", &path(""), &create))?;
     let firsts: Vec<usize> = (0..base.rows()).step_by(BATCH).collect();
     // Made before the clock starts: it is the server that is measured.

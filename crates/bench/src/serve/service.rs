@@ -144,7 +144,7 @@ fn times(
     asked: f64,
 ) -> Result<(Vec<f64>, f64), RunbookError> {
     let server = Server::start(settings.command, &folder(settings, asked))?;
-    fill(&server, base, settings.metric, Some(asked))?;
+    fill(&server, base, settings.metric, &serde_json::json!({"recall_target": asked}))?;
     let mut client = Client::connect(server.address)?;
     let begun = Instant::now();
     let mut ask = bodies.iter().cycle();

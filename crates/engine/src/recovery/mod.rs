@@ -3,11 +3,14 @@
 mod inspect;
 mod leaf_counts;
 mod recover;
+mod replay;
 mod verify;
 
 pub use self::inspect::{inspect_collection, CollectionSummary, SegmentInfo};
 pub use self::leaf_counts::{Distribution, LeafCounts, LeftOver, SegmentLeaves};
+pub use self::recover::Change;
 pub(crate) use self::recover::{
-    insert_image, recover, twice, Change, Recovered, Replay, SegmentFiles,
+    first_lsn, insert_image, recover, twice, whole_group, Recovered, Replay, SegmentFiles,
 };
+pub(crate) use self::replay::GroupReplay;
 pub use self::verify::{verify, verify_store, Finding, Verified};

@@ -6,42 +6,51 @@
 
 use std::path::Path;
 
-use vstream_index::RowKey;
 use vstream_store::blocks::unseal;
 use vstream_store::{Access, FileStore, ReadAt, Store};
 use vstream_vector::cursor::ByteReader;
-use vstream_vector::Element;
 
+use super::replay::GroupReplay;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, log_name, COLLECTION};
 use crate::remembered::RememberedDelete;
-use crate::row::{PayloadChange, Row, Update};
+use crate::row::{Row, Update};
 use crate::settings::Settings;
-use crate::snapshot::{self, read_vector, stored_element};
+use crate::snapshot;
 use crate::tree::SegmentEntry;
 use crate::version::{read_remembered, Manifest};
 use crate::wal::{
-    encode_header, GroupHeader, LogEnd, LogHeader, LogIdentity, Record, State, Window, CHECKSUM,
+    encode_header, GroupHeader, LogEnd, LogHeader, LogIdentity, State, Window, CHECKSUM,
     GROUP_HEADER, GROUP_MAGIC, HEADER, RECORDS_BYTES_MAX,
 };
 
 /// A logged change.
-pub(crate) enum Change<'a> {
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
     /// A row in its stored form.
     Upsert(Row<'a>),
+    /// Attributes and payload of a row that was there.
     Update {
+        /// Id of the row.
         id: u64,
+        /// Its version from then on.
         version: u64,
+        /// What changed.
         update: Update<'a>,
     },
+    /// A row that was there is gone.
     Delete {
+        /// Id of the row.
         id: u64,
+        /// Version of the delete.
         version: u64,
     },
     /// A delete of a row that was not there, which was remembered.
     Remember {
+        /// Id of the row.
         id: u64,
+        /// Version of the delete.
         version: u64,
     },
 }
@@ -99,13 +108,8 @@ pub(crate) fn recover(
         let file = (manifest.collection, manifest.base.remembered);
         rows.remembered(read_remembered(store, file)?);
     }
-    let mut replay = LogReplay {
-        manifest,
-        vector: vec![0.0; manifest.settings.dimension],
-        unset: Vec::new(),
-        rows,
-        state: &mut state,
-    };
+    let group = GroupReplay::new(&manifest.settings, Some(manifest.known), rows, &mut state);
+    let mut replay = LogReplay { group };
     let mut logs: Vec<LogEnd> = Vec::new();
     let mut torn: Option<Torn> = None;
     for &number in &manifest.logs {
@@ -123,7 +127,8 @@ pub(crate) fn recover(
         }
         let end = replay.log(&*file, log)?;
         if end.bytes < end.found {
-            let found = Torn { path: file.name().to_owned(), at: end.bytes, lsn: replay.state.lsn };
+            let found =
+                Torn { path: file.name().to_owned(), at: end.bytes, lsn: replay.group.state.lsn };
             found.check(&*file, log, end.bytes)?;
             torn = Some(found);
         }
@@ -242,7 +247,7 @@ impl Torn {
 }
 
 /// Returns the header and the records of the group at `offset`; `None` if no whole group is there.
-fn whole_group<'w>(
+pub(crate) fn whole_group<'w>(
     window: &'w mut Window<'_>,
     file: &dyn ReadAt,
     log: LogIdentity,
@@ -263,7 +268,8 @@ fn whole_group<'w>(
     Ok(Some((header, &whole[GROUP_HEADER..])))
 }
 
-fn first_lsn(file: &dyn ReadAt) -> Result<u64, Error> {
+/// LSN of the first record of a log, or of one before it: see [`crate::version::VersionSet::prepare`].
+pub(crate) fn first_lsn(file: &dyn ReadAt) -> Result<u64, Error> {
     let mut window = Window::new(file);
     let found = LogHeader::decode(window.get(0, HEADER)?);
     Ok(found.map_err(|at| Error::truncated(Path::new(file.name()), at))?.first_lsn)
@@ -284,11 +290,7 @@ fn check_header(file: &dyn ReadAt, log: LogIdentity) -> Result<u64, Error> {
 }
 
 struct LogReplay<'a> {
-    manifest: &'a Manifest,
-    vector: Vec<f32>,
-    unset: Vec<u16>,
-    rows: &'a mut dyn Replay,
-    state: &'a mut State,
+    group: GroupReplay<'a>,
 }
 
 impl LogReplay<'_> {
@@ -298,90 +300,22 @@ impl LogReplay<'_> {
         let mut window = Window::new(file);
         let mut offset = HEADER as u64;
         while let Some((header, records)) = whole_group(&mut window, file, log, offset)? {
-            if header.previous != previous || header.first_lsn != self.state.lsn + 1 {
+            if header.previous != previous || header.first_lsn != self.group.state.lsn + 1 {
                 break;
             }
             let bytes = header.bytes() as u64;
             let last = offset + bytes == file.bytes();
             if !(last && defect::active(Defect::LastGroupSkipped)) {
-                self.group(&header, records)
+                self.group
+                    .apply(&header, records)
                     .map_err(|what| Error::corrupt_at(Path::new(file.name()), offset, what))?;
             }
             offset += bytes;
             let mut checksum = ByteReader::new(window.get(offset - CHECKSUM as u64, CHECKSUM)?);
             previous = checksum.u64().map_err(|at| Error::truncated(Path::new(file.name()), at))?;
         }
-        let (number, lsn) = (log.number, self.state.lsn);
+        let (number, lsn) = (log.number, self.group.state.lsn);
         Ok(LogEnd { number, lsn, bytes: offset, found: file.bytes(), previous })
-    }
-
-    /// Applies a group whose checksum matches. If a record does not fit now, no engine wrote it.
-    fn group(&mut self, header: &GroupHeader, records: &[u8]) -> Result<(), String> {
-        let mut records = ByteReader::new(records);
-        let element = stored_element(&self.manifest.settings);
-        let vector_bytes = self.manifest.settings.dimension * element.bytes();
-        for _ in 0..header.records {
-            let Some(record) = Record::take(&mut records, vector_bytes) else {
-                return Err("a record that cannot be".to_owned());
-            };
-            self.record(&record, element)?;
-        }
-        if !records.is_empty() {
-            return Err("bytes are left over after its records".to_owned());
-        }
-        if (self.state.live, self.state.digest) != (header.live, header.digest) {
-            return Err(format!(
-                "it leads to {} rows, and {} were there when it was written, or their digest \
-                 differs",
-                self.state.live, header.live
-            ));
-        }
-        let known = &self.manifest.known;
-        if self.state.lsn == known.lsn && self.state != known {
-            return Err("its rows are not those that the manifest knows".to_owned());
-        }
-        Ok(())
-    }
-    /// Applies one record. Errors: no engine wrote it after those before.
-    fn record(&mut self, record: &Record<'_>, element: Element) -> Result<(), String> {
-        let LogReplay { rows, state, vector: values, unset, .. } = self;
-        let before = |id| rows.version_of(id);
-        let missing = |id| format!("it changes row {id}, which is not there");
-        match *record {
-            Record::Upsert { key, vector, fields } => {
-                let before = before(key.id);
-                read_vector(element, vector, values);
-                let RowKey { id, version, code, shard } = key;
-                let row = Row { id, version, code, shard, vector: values, fields };
-                rows.apply(&Change::Upsert(row)).map_err(|error| error.to_string())?;
-                state.upsert(id, before, version);
-            }
-            Record::Update { id, version, set, unset: columns, payload } => {
-                let before = before(id).ok_or_else(|| missing(id))?;
-                let column = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
-                unset.clear();
-                unset.extend(columns.chunks_exact(2).map(column));
-                let mut update = Update { set, unset, payload };
-                if defect::active(Defect::PayloadUpdatesSkipped) {
-                    update.payload = PayloadChange::Keep;
-                }
-                let change = Change::Update { id, version, update };
-                rows.apply(&change).map_err(|error| error.to_string())?;
-                state.upsert(id, Some(before), version);
-            }
-            Record::Delete { id, version } => {
-                let before = before(id).ok_or_else(|| missing(id))?;
-                let change = Change::Delete { id, version };
-                rows.apply(&change).map_err(|error| error.to_string())?;
-                state.delete(id, before);
-            }
-            Record::Remember { id, version } => {
-                let change = Change::Remember { id, version };
-                rows.apply(&change).map_err(|error| error.to_string())?;
-                state.remember();
-            }
-        }
-        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ mod entry_lists;
 mod manifest;
 mod remembered_file;
 mod remote_level;
+mod retained;
 mod version_set;
 
 pub(crate) use self::directory::Directory;

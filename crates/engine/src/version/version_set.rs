@@ -13,6 +13,7 @@ use vstream_store::Store;
 use super::directory::Directory;
 use super::manifest::Manifest;
 use super::remembered_file::write_remembered;
+use super::retained::RetainedLogs;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, delete_bitmap_name, log_name, remembered_name, segment_name};
@@ -44,6 +45,8 @@ pub(crate) struct VersionSet {
     gone: Mutex<HashMap<u64, (u64, u128)>>,
     /// Checksums of files that never change.
     checksums: Mutex<HashMap<String, u64>>,
+    /// Logs for followers, if there were any. Locked after the manifest.
+    retained: Mutex<Option<RetainedLogs>>,
 }
 
 impl VersionSet {
@@ -60,6 +63,7 @@ impl VersionSet {
             tombstones_until: AtomicU64::new(0),
             gone: Mutex::default(),
             checksums: Mutex::default(),
+            retained: Mutex::default(),
         }
     }
 
@@ -130,7 +134,35 @@ impl VersionSet {
         next.logs.push(number);
         next.publish(&self.directory.store)?;
         *manifest = next;
+        if let Some(retained) = &mut *self.retained() {
+            retained.begin(&self.directory, number);
+        }
         Ok((spare, number))
+    }
+
+    /// Keeps logs for followers from now on, those of the manifest and `bytes_max` bytes of older ones.
+    pub(crate) fn retain_logs(&self, bytes_max: u64) {
+        let manifest = self.manifest();
+        let mut retained = self.retained();
+        if retained.is_none() {
+            *retained = Some(RetainedLogs::of(&self.directory, &manifest, bytes_max));
+        }
+    }
+
+    /// The numbers of the logs that are kept for followers, ascending.
+    pub(crate) fn retained_logs(&self) -> Vec<u64> {
+        self.retained().as_ref().map_or_else(Vec::new, RetainedLogs::numbers)
+    }
+
+    /// Lets go of the logs that only followers would read.
+    pub(crate) fn release_logs(&self) {
+        if let Some(retained) = self.retained().take() {
+            retained.release(&self.directory);
+        }
+    }
+
+    fn retained(&self) -> MutexGuard<'_, Option<RetainedLogs>> {
+        self.retained.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes step 4: publishes `next`. `state` is that of its base, and `log` is the first log
@@ -148,11 +180,14 @@ impl VersionSet {
     /// Takes step 5: removes the files that `old` named and nothing names any more. If the
     /// directory cannot be listed, these files stay until it is opened again.
     pub(crate) fn remove_old(&self, old: &Manifest) {
-        let named = self.manifest().clone();
-        let (Ok(named), Ok(gone)) = (self.names(&named), self.names(old)) else { return };
+        let present = self.manifest().clone();
+        let (Ok(named), Ok(gone)) = (self.names(&present), self.names(old)) else { return };
         for name in gone.into_iter().filter(|name| !named.contains(name)) {
             self.checksums().remove(&name);
             self.directory.remove(&name);
+        }
+        if let Some(retained) = &mut *self.retained() {
+            retained.trim(&self.directory, &present);
         }
     }
 

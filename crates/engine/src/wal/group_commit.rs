@@ -177,6 +177,11 @@ impl Drop for Log {
 }
 
 impl Ticket {
+    /// LSN of the last record that is on the disk now, whatever the ticket waits for.
+    pub(crate) fn synced(&self) -> u64 {
+        self.shared.lock().synced
+    }
+
     pub(crate) fn wait(self) -> Result<(), Error> {
         let mut queue = self.shared.lock();
         if !self.shared.background {

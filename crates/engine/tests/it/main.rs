@@ -6,6 +6,7 @@ mod crowding;
 mod durable;
 mod element;
 mod extreme;
+mod feed;
 mod fields;
 mod guard;
 mod image;

@@ -11,16 +11,25 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 
 use super::Access;
 
-/// What a key may do. Each may do what those before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+/// What a key may do. All may ask, and `Admin` may do everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// Ask.
     Read,
+    /// Be a replica: fetch files and follow what is written.
+    Follow,
     /// Change rows.
     Write,
     /// Make and drop collections.
     Admin,
+}
+
+impl Scope {
+    /// True if a key of this scope may do what needs the scope `wanted`.
+    pub(super) fn allows(self, wanted: Scope) -> bool {
+        self == Scope::Admin || self == wanted || wanted == Scope::Read
+    }
 }
 
 /// A key as the file has it.

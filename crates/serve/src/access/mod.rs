@@ -43,7 +43,7 @@ impl Access {
 
     /// True if the key has this scope for some collection.
     pub(crate) fn has(&self, scope: Scope) -> bool {
-        self.0.as_ref().is_none_or(|allowed| allowed.scope >= scope)
+        self.0.as_ref().is_none_or(|allowed| allowed.scope.allows(scope))
     }
 
     /// Errors: `FORBIDDEN` unless the key has this scope for a collection, or for all of them.
@@ -52,7 +52,7 @@ impl Access {
         let is_of = |names: &Vec<String>| {
             collection.is_some_and(|name| names.iter().any(|one| one == name))
         };
-        if allowed.scope >= scope && allowed.collections.as_ref().is_none_or(is_of) {
+        if allowed.scope.allows(scope) && allowed.collections.as_ref().is_none_or(is_of) {
             return Ok(());
         }
         Err(Failure::new(StatusCode::FORBIDDEN, "the key does not allow this"))

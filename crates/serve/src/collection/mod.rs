@@ -1,6 +1,7 @@
 //! One collection: a thread that writes, and readers that never wait for it.
 
 mod ids;
+mod progress;
 mod writing;
 
 use std::cell::Cell;
@@ -9,11 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use vstream_engine::{
-    Answer, Effort, Engine, Error, Filter, Page, Query, Reader, RowId, Scratch, Settings, Stats,
-    StoredRow, With,
+    inspect, inspect_collection, Answer, Durability, Effort, Engine, Error, ErrorKind, Filter,
+    Journaling, Page, Query, Reader, RowId, Scratch, Settings, SnapshotSummary, Stats, StoredRow,
+    With,
 };
 
 pub(crate) use self::ids::{IdForm, PointId};
+pub(crate) use self::progress::{now_ms, Progress};
 pub(crate) use self::writing::Writes;
 use crate::failure::Failure;
 
@@ -25,12 +28,26 @@ thread_local! {
 /// Most neighbours of a query that is answered on the thread that read it.
 const AT_ONCE_MAX: usize = 100;
 
+/// How the folder of a collection is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// To write what clients send.
+    Writer,
+    /// To write what another server wrote.
+    Follower,
+    /// To read what another process writes, or a snapshot; nothing in the folder changes.
+    ReadOnly,
+}
+
 /// A collection that is served.
 pub(crate) struct Collection {
     pub(crate) name: String,
     pub(crate) settings: Settings,
     pub(crate) ids: IdForm,
     pub(crate) writes: Writes,
+    pub(crate) progress: Arc<Progress>,
+    /// Number of the collection, which another one under the same name does not have; 0 for a snapshot.
+    pub(crate) epoch: u64,
     reader: Reader,
     /// Rows that live, as of the last write.
     live: Arc<AtomicU64>,
@@ -38,17 +55,43 @@ pub(crate) struct Collection {
 
 impl Collection {
     /// Serves an engine.
-    pub(crate) fn new(name: &str, engine: Engine) -> Result<Collection, Failure> {
+    ///
+    /// * `is_replica`: whether another engine writes.
+    pub(crate) fn new(name: &str, engine: Engine, is_replica: bool) -> Result<Collection, Failure> {
         let (settings, reader) = (engine.settings().clone(), engine.reader());
         let live = Arc::new(AtomicU64::new(engine.stats().index.live));
         let ids = IdForm { kind: settings.schema.id, hash: settings.schema.name_hash() };
-        let writes = Writes::begin(name, engine, live.clone())?;
-        Ok(Collection { name: name.to_owned(), settings, ids, writes, reader, live })
+        let progress = Arc::new(Progress::new(engine.sequence(), is_replica));
+        let epoch = engine.collection().unwrap_or(0);
+        let writes = Writes::begin(name, engine, live.clone(), progress.clone())?;
+        let name = name.to_owned();
+        Ok(Collection { name, settings, ids, writes, progress, epoch, reader, live })
     }
 
     /// Opens the engine of a folder.
-    pub(crate) fn open(name: &str, directory: &Path) -> Result<Collection, Failure> {
-        Collection::new(name, Engine::open(directory)?)
+    pub(crate) fn open(name: &str, directory: &Path, how: Opening) -> Result<Collection, Failure> {
+        let now_ms = now_ms();
+        let engine = match how {
+            Opening::Writer => Engine::open(directory)?,
+            Opening::Follower => {
+                // What a crash takes from a replica, it gets again.
+                let adjust = &mut |_: &mut Settings, journaling: &mut Journaling| {
+                    journaling.durability = Durability::ASYNC;
+                };
+                Engine::builder().dir(directory).adjust(adjust).open()?
+            }
+            Opening::ReadOnly => match inspect_collection(directory)? {
+                Some(_) => Engine::open_read_only(directory)?,
+                None => Engine::restore(of_snapshot(&inspect(directory)?), directory)?,
+            },
+        };
+        let collection = Collection::new(name, engine, how != Opening::Writer)?;
+        if how == Opening::ReadOnly {
+            // What was on the disk when this began was read.
+            let sequence = collection.progress.applied();
+            collection.progress.heard(sequence, now_ms, sequence);
+        }
+        Ok(collection)
     }
 
     pub(crate) fn reader(&self) -> &Reader {
@@ -70,10 +113,22 @@ impl Collection {
         is_short && query.k <= AT_ONCE_MAX && self.settings.memory.is_none()
     }
 
-    /// Answers a query with its rows.
-    pub(crate) fn answer(&self, query: &Query<'_>, with: &With) -> Result<Answer, Error> {
+    /// Answers a query with its rows. Returns also how many living rows were left out.
+    ///
+    /// * `may_be_partial`: whether rows may be left out because their far store gives no answer.
+    pub(crate) fn answer(
+        &self,
+        query: &Query<'_>,
+        with: &With,
+        may_be_partial: bool,
+    ) -> Result<(Answer, u64), Error> {
         let mut scratch = SCRATCH.take().unwrap_or_default();
-        let answer = self.reader.answer(query, with, &mut scratch);
+        let mut answer = self.reader.answer(query, with, &mut scratch).map(|answer| (answer, 0));
+        let is_away = |error: &Error| error.kind() == ErrorKind::Unavailable;
+        if may_be_partial && answer.as_ref().is_err_and(is_away) {
+            let (rows, left_out) = self.reader.reachable();
+            answer = rows.answer(query, with, &mut scratch).map(|answer| (answer, left_out));
+        }
         SCRATCH.set(Some(scratch));
         answer
     }
@@ -93,4 +148,10 @@ impl Collection {
     ) -> Result<Page, Error> {
         self.reader.scroll(filter, after, limit, with)
     }
+}
+
+/// Settings of an engine for the rows of a snapshot.
+fn of_snapshot(summary: &SnapshotSummary) -> Settings {
+    let settings = Settings::new(summary.dimension, summary.metric, summary.element);
+    Settings { schema: summary.schema.clone(), ..settings }
 }

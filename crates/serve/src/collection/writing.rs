@@ -17,6 +17,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use vstream_engine::{Commit, Engine, Error, NumberedWriter};
 
+use super::Progress;
 use crate::failure::Failure;
 use crate::turns::take_turns;
 
@@ -32,8 +33,15 @@ const ROOM: Duration = Duration::from_secs(10);
 /// Called when the writes of a commit are on the disk, or why they are not.
 type Done = Box<dyn FnOnce(Result<(), &Error>) + Send>;
 type Write = Box<dyn FnOnce(&mut NumberedWriter) -> Option<Done> + Send>;
+
 /// What one commit answers.
-type Batch = (Result<Commit, Error>, Vec<Done>);
+struct Batch {
+    commit: Result<Commit, Error>,
+    /// Number of the group of writes, and sequence of its last write.
+    group: u64,
+    sequence: u64,
+    done: Vec<Done>,
+}
 
 /// The writes of a collection.
 pub(crate) struct Writes {
@@ -45,12 +53,14 @@ impl Writes {
     /// Starts the threads of a collection.
     ///
     /// * `live`: gets the number of rows that live after every group of writes.
+    /// * `progress`: is told how far writes are.
     ///
     /// Errors: `INTERNAL_SERVER_ERROR` if the system has no thread.
     pub(crate) fn begin(
         name: &str,
         engine: Engine,
         live: Arc<AtomicU64>,
+        progress: Arc<Progress>,
     ) -> Result<Writes, Failure> {
         let (queue, writes) = mpsc::channel(WAITING);
         let (commits, batches) = sync_channel(COMMITS);
@@ -61,9 +71,10 @@ impl Writes {
                 .map_err(|error| Failure::broken(format!("there is no thread: {error}")))
         };
         let rows = NumberedWriter::new(engine);
+        let committed = progress.clone();
         let threads = vec![
-            start("write", Box::new(move || write(rows, writes, &commits, &live)))?,
-            start("commit", Box::new(move || acknowledge(&batches)))?,
+            start("write", Box::new(move || write(rows, writes, &commits, (&live, &progress))))?,
+            start("commit", Box::new(move || acknowledge(&batches, &committed)))?,
         ];
         Ok(Writes { queue: Mutex::new(Some(queue)), threads: Mutex::new(threads) })
     }
@@ -149,19 +160,21 @@ fn write(
     mut rows: NumberedWriter,
     mut writes: mpsc::Receiver<Write>,
     commits: &SyncSender<Batch>,
-    live: &AtomicU64,
+    (live, progress): (&AtomicU64, &Progress),
 ) {
     // Queries come first: whoever waits for a write waits for the disk too.
     take_turns();
     while let Some(first) = writes.blocking_recv() {
+        let group = progress.begin();
         let mut done: Vec<Done> = first(&mut rows).into_iter().collect();
         for _ in 1..TOGETHER {
             let Ok(next) = writes.try_recv() else { break };
             done.extend(next(&mut rows));
         }
         live.store(rows.live(), Ordering::Relaxed);
-        let commit = rows.begin_commit();
-        if commits.send((commit, done)).is_err() {
+        let (commit, sequence) = (rows.begin_commit(), rows.engine().sequence());
+        progress.note_applied(sequence);
+        if commits.send(Batch { commit, group, sequence, done }).is_err() {
             return;
         }
     }
@@ -170,9 +183,12 @@ fn write(
 }
 
 /// Waits for commits and answers those who wait for them.
-fn acknowledge(batches: &Receiver<Batch>) {
-    while let Ok((commit, done)) = batches.recv() {
+fn acknowledge(batches: &Receiver<Batch>, progress: &Progress) {
+    while let Ok(Batch { commit, group, sequence, done }) = batches.recv() {
         let committed = commit.and_then(Commit::wait);
+        if committed.is_ok() {
+            progress.note_committed(group, sequence);
+        }
         done.into_iter().for_each(|done| done(committed.as_ref().map(|_| ())));
     }
 }

@@ -1,13 +1,14 @@
 //! Failures as clients of gRPC know them: its status stands in headers, and HTTP's is always 200.
 
-use axum::http::{header, HeaderMap, StatusCode};
+use axum::http::{header, HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
+use tonic::metadata::MetadataMap;
 use tonic::{Code, Status};
 
-use super::Failure;
+use super::{Failure, KIND, WRITER};
 
 /// What HTTP says, and what gRPC says; of several with one code, the first stands for it.
-const CODES: [(StatusCode, Code); 12] = [
+const CODES: [(StatusCode, Code); 15] = [
     (StatusCode::BAD_REQUEST, Code::InvalidArgument),
     (StatusCode::UNSUPPORTED_MEDIA_TYPE, Code::InvalidArgument),
     (StatusCode::UNAUTHORIZED, Code::Unauthenticated),
@@ -17,6 +18,9 @@ const CODES: [(StatusCode, Code); 12] = [
     (StatusCode::PAYLOAD_TOO_LARGE, Code::ResourceExhausted),
     (StatusCode::NOT_IMPLEMENTED, Code::Unimplemented),
     (StatusCode::METHOD_NOT_ALLOWED, Code::Unimplemented),
+    (StatusCode::PRECONDITION_FAILED, Code::FailedPrecondition),
+    (StatusCode::MISDIRECTED_REQUEST, Code::FailedPrecondition),
+    (StatusCode::GONE, Code::OutOfRange),
     (StatusCode::SERVICE_UNAVAILABLE, Code::Unavailable),
     (StatusCode::GATEWAY_TIMEOUT, Code::DeadlineExceeded),
     (StatusCode::INTERNAL_SERVER_ERROR, Code::Internal),
@@ -25,7 +29,15 @@ const CODES: [(StatusCode, Code); 12] = [
 impl From<Failure> for Status {
     fn from(failure: Failure) -> Status {
         let found = CODES.iter().find(|(status, _)| *status == failure.status);
-        Status::new(found.map_or(Code::Internal, |(_, code)| *code), failure.message)
+        let code = found.map_or(Code::Internal, |(_, code)| *code);
+        let mut headers = HeaderMap::new();
+        if !failure.kind.is_empty() {
+            headers.insert(KIND, HeaderValue::from_static(failure.kind));
+        }
+        if let Some(Ok(writer)) = failure.writer.as_deref().map(HeaderValue::from_str) {
+            headers.insert(WRITER, writer);
+        }
+        Status::with_metadata(code, failure.message, MetadataMap::from_headers(headers))
     }
 }
 

@@ -17,11 +17,43 @@ pub(crate) use self::grpc::{is_grpc, status_of};
 pub(crate) struct Failure {
     pub(crate) status: StatusCode,
     pub(crate) message: String,
+    /// What programs tell it by, in the header `vstream-error`; empty if the status says enough.
+    kind: &'static str,
+    /// The address of the server that would do it, in the header `vstream-writer`.
+    writer: Option<String>,
 }
+
+/// The header that says the kind of a failure.
+const KIND: &str = "vstream-error";
+/// The header that names the writer of a replica.
+const WRITER: &str = "vstream-writer";
 
 impl Failure {
     pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Failure {
-        Failure { status, message: message.into() }
+        Failure { status, message: message.into(), kind: "", writer: None }
+    }
+
+    /// The server does not write. `writer`: who does, if it is known.
+    pub(crate) fn read_only(writer: Option<&str>) -> Failure {
+        let message = match writer {
+            Some(writer) => {
+                format!("this is a replica, which takes no writes: send it to {writer}")
+            }
+            None => "this server only reads the files of another: send it to that one".to_owned(),
+        };
+        let status = StatusCode::MISDIRECTED_REQUEST;
+        Failure { status, message, kind: "read-only", writer: writer.map(str::to_owned) }
+    }
+
+    /// The collection does not have the writes that are asked for, and the time is over.
+    pub(crate) fn behind(message: impl Into<String>) -> Failure {
+        let failure = Failure::new(StatusCode::PRECONDITION_FAILED, message);
+        Failure { kind: "behind", ..failure }
+    }
+
+    /// The log does not go back so far.
+    pub(crate) fn gone(message: impl Into<String>) -> Failure {
+        Failure { kind: "gone", ..Failure::new(StatusCode::GONE, message) }
     }
 
     /// The request is wrong: nothing was changed.
@@ -94,6 +126,13 @@ impl IntoResponse for Failure {
         let mut response = (self.status, axum::body::Body::from(body.to_string())).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if !self.kind.is_empty() {
+            headers.insert(KIND, HeaderValue::from_static(self.kind));
+        }
+        let writer = self.writer.as_deref().map(HeaderValue::from_str);
+        if let Some(Ok(writer)) = writer {
+            headers.insert(WRITER, writer);
+        }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

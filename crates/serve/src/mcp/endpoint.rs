@@ -15,7 +15,7 @@ use super::revision::{self, Era};
 use super::tools::{self, Outcome};
 use crate::access::{check_origin, Access};
 use crate::failure::Failure;
-use crate::shared::{Shared, LARGE};
+use crate::shared::{Moment, Shared, LARGE};
 
 /// Bytes of the longest body: it holds one call, which a model wrote.
 const BODY_BYTES_MAX: u64 = 4 << 20;
@@ -38,6 +38,7 @@ pub(super) async fn no_stream() -> Response {
 pub(super) async fn post(
     State(shared): State<Arc<Shared>>,
     access: Access,
+    moment: Moment,
     request: HttpRequest,
 ) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
@@ -62,7 +63,7 @@ pub(super) async fn post(
     };
     let id = request.id.clone();
     Ok(match revision::era(&parts.headers, &request) {
-        Ok(era) => match result(&shared, &access, request, era).await {
+        Ok(era) => match result(&shared, (&access, &moment), request, era).await {
             Ok((result, changed)) => {
                 let mut response = success(&id, &result);
                 response.extensions_mut().extend(changed);
@@ -97,7 +98,7 @@ fn check_head(headers: &HeaderMap) -> Result<(), Failure> {
 /// The result of a request, and what the audit log gets.
 async fn result(
     shared: &Arc<Shared>,
-    access: &Access,
+    (access, moment): (&Access, &Moment),
     request: Request,
     era: Era,
 ) -> Result<(String, axum::http::Extensions), Refusal> {
@@ -133,7 +134,7 @@ async fn result(
                 let what = format!("there is no tool '{name}': tools/list names those there are");
                 return Err(Refusal::new(WRONG_PARAMS, what));
             };
-            let outcome = tools::call(shared, access, tool).await;
+            let outcome = tools::call(shared, (access, moment), tool).await;
             return outcome_of(outcome, era);
         }
         (_, method) => {

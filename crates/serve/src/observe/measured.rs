@@ -13,6 +13,7 @@ use vstream_engine::Stats;
 
 use super::slow::{Slow, SlowSearch};
 use super::times::{Counts, Times};
+use crate::collection::Progress;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct OfPath {
@@ -71,6 +72,12 @@ pub(crate) struct Measured {
     log_bytes: Whole,
     memory_bytes: Whole,
     probes: Whole,
+    sequence: Whole,
+    writer_sequence: Whole,
+    behind: Share,
+    following: Whole,
+    losses: Family<OfCollection, Counter>,
+    streams: Gauge,
     recall: Share,
 }
 
@@ -104,6 +111,16 @@ impl Measured {
         let log_bytes = whole("log_bytes", "Bytes of the logs that a restart reads");
         let memory_bytes = whole("memory_bytes", "Bytes of memory that the engine counts");
         let probes = whole("probes", "Leaves that a search visits");
+        let sequence = whole("sequence", "Last write that searches see");
+        let writer_sequence = whole("writer_sequence", "Last write that the writer spoke of");
+        let following = whole("following", "1 while a replica hears its writer, else 0");
+        let behind = Share::default();
+        let help = "Age of the newest moment of which a replica has every write";
+        registry.register("behind_seconds", help, behind.clone());
+        let losses = Family::<OfCollection, Counter>::default();
+        registry.register("follow_losses", "Times that a replica lost its writer", losses.clone());
+        let streams = Gauge::default();
+        registry.register("streams", "Replicas and watchers that read logs", streams.clone());
         let recall = Share::default();
         registry.register("recall_estimate", "Recall@k as the audits find it", recall.clone());
         Measured {
@@ -123,7 +140,46 @@ impl Measured {
             log_bytes,
             memory_bytes,
             probes,
+            sequence,
+            writer_sequence,
+            behind,
+            following,
+            losses,
+            streams,
             recall,
+        }
+    }
+
+    /// Notes that a replica has lost its writer, or hears nothing of a collection.
+    pub(crate) fn lost(&self, collection: &str) {
+        let of = OfCollection { collection: collection.to_owned() };
+        self.following.get_or_create(&of).set(0);
+        self.losses.get_or_create(&of).inc();
+    }
+
+    /// Notes that a replica hears its writer.
+    pub(crate) fn found(&self, collection: &str) {
+        let of = OfCollection { collection: collection.to_owned() };
+        self.following.get_or_create(&of).set(1);
+    }
+
+    /// Sets the number of streams.
+    pub(crate) fn streams(&self, streams: usize) {
+        self.streams.set(i64::try_from(streams).unwrap_or(i64::MAX));
+    }
+
+    /// Sets how far a collection is.
+    pub(crate) fn progress(&self, name: &str, progress: &Progress) {
+        let of = OfCollection { collection: name.to_owned() };
+        let set = |gauge: &Whole, value: u64| {
+            gauge.get_or_create(&of).set(i64::try_from(value).unwrap_or(i64::MAX));
+        };
+        set(&self.sequence, progress.applied());
+        if progress.is_replica() {
+            set(&self.writer_sequence, progress.writer_sequence());
+            // What has not reached its writer yet is behind without bound.
+            let behind = progress.behind_ms().map_or(f64::INFINITY, |ms| ms as f64 / 1e3);
+            self.behind.get_or_create(&of).set(behind);
         }
     }
 
@@ -201,12 +257,18 @@ impl Measured {
     pub(crate) fn forget(&self, name: &str) {
         let of = OfCollection { collection: name.to_owned() };
         let Measured { rows, leaves, segments, log_bytes, memory_bytes, probes, .. } = self;
-        for gauge in [rows, leaves, segments, log_bytes, memory_bytes, probes] {
+        let Measured { sequence, writer_sequence, following, .. } = self;
+        let far = [sequence, writer_sequence, following];
+        for gauge in
+            [rows, leaves, segments, log_bytes, memory_bytes, probes].into_iter().chain(far)
+        {
             gauge.remove(&of);
         }
         self.search_seconds.remove(&of);
         self.writes.remove(&of);
         self.splits.remove(&of);
+        self.behind.remove(&of);
+        self.losses.remove(&of);
         self.recall.remove(&of);
     }
 

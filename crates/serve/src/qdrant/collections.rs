@@ -165,7 +165,7 @@ pub(super) struct Described {
 }
 
 pub(super) async fn describe(call: &Call) -> Result<Described, Failure> {
-    let collection = call.collection(Scope::Read)?;
+    let collection = call.read().await?;
     let stats = collection.stats().await?;
     let (live, segments) = (collection.live(), stats.tree.segments.max(1));
     Ok(Described { collection, live, segments })
@@ -188,6 +188,7 @@ pub(super) fn update(call: &Call) -> Result<(), Failure> {
 /// Drops a collection; false if there is none.
 pub(super) async fn drop_one(call: &Call) -> Result<bool, Failure> {
     call.may(Scope::Admin)?;
+    call.shared.leases.end(Some(&call.name));
     let was_there = call.shared.catalog.drop(&call.name).await?;
     call.shared.measured.forget(&call.name);
     Ok(was_there)

@@ -9,7 +9,6 @@ use super::call::Call;
 use super::collections::no_such_vector;
 use super::filter;
 use super::payload::{self, WithPayload};
-use crate::access::Scope;
 use crate::catalog::blocking;
 use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
@@ -83,19 +82,23 @@ pub(crate) async fn retrieve(
     ids: Vec<PointId>,
     wanted: Wanted,
 ) -> Result<Vec<Point>, Failure> {
-    let collection = call.collection(Scope::Read)?;
+    let collection = call.read().await?;
     let limit = call.shared.limits.points.min(READ_ROWS_MAX);
     if ids.len() > limit {
         return Err(Failure::bad(format!("there are {} ids: the limit is {limit}", ids.len())));
     }
     let _admitted = call.shared.admission.search()?;
+    let of = collection.clone();
     let work = move || {
+        let collection = of;
         let schema = collection.reader().schema();
         let rows = collection.get(&collection.ids.row_ids(&ids)?, &wanted.with(&schema))?;
         let rows = rows.into_iter().flatten();
         Ok(rows.map(|row| wanted.record(&collection, &schema, row)).collect())
     };
-    blocking(work).await?
+    let points = blocking::<Result<Vec<Point>, Failure>>(work).await??;
+    call.moment.end(&collection).await?;
+    Ok(points)
 }
 
 /// A page of points in the order of ids.
@@ -117,7 +120,7 @@ pub(super) async fn scroll(
     call: &Call,
     asked: impl TryInto<Scroll, Error = Failure>,
 ) -> Result<(Vec<Point>, Option<PointId>), Failure> {
-    let collection = call.collection(Scope::Read)?;
+    let collection = call.read().await?;
     let Scroll { offset, limit, filter, wanted } = asked.try_into()?;
     let (limit, most) = (limit.unwrap_or(PAGE), call.shared.limits.points.min(READ_ROWS_MAX - 1));
     if !(1..=most).contains(&limit) {
@@ -126,7 +129,9 @@ pub(super) async fn scroll(
     let filter = filter::read_some(&collection, &filter)?;
     let first = offset.as_ref().map(|id| collection.ids.row_id(id)).transpose()?;
     let _admitted = call.shared.admission.search()?;
+    let of = collection.clone();
     let work = move || {
+        let collection = of;
         let schema = collection.reader().schema();
         // The offset is the first point of the page, and a scroll begins after an id.
         let after = first.and_then(|first| first.id.checked_sub(1));
@@ -137,14 +142,18 @@ pub(super) async fn scroll(
         let points = rows.into_iter().map(|row| wanted.record(&collection, &schema, row));
         Ok((points.collect(), next))
     };
-    blocking(work).await?
+    let page = blocking::<Result<(Vec<Point>, Option<PointId>), Failure>>(work).await??;
+    call.moment.end(&collection).await?;
+    Ok(page)
 }
 
 /// Counts exactly, also if a client would be content with less.
 pub(super) async fn count(call: &Call, filter: Option<Json>) -> Result<u64, Failure> {
-    let collection = call.collection(Scope::Read)?;
+    let collection = call.read().await?;
     let filter = filter::read_some(&collection, &filter)?;
     let _admitted = call.shared.admission.search()?;
-    let work = move || collection.reader().count(filter.as_ref());
-    Ok(blocking(work).await??)
+    let of = collection.clone();
+    let count = blocking(move || of.reader().count(filter.as_ref())).await??;
+    call.moment.end(&collection).await?;
+    Ok(count)
 }

@@ -9,11 +9,11 @@ use super::call::Call;
 use super::collections::{radius, score};
 use super::filter;
 use super::points::{Point, Wanted};
-use crate::access::Scope;
 use crate::catalog::blocking;
 use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
-use crate::observe::{Measured, SlowSearch};
+use crate::observe::SlowSearch;
+use crate::shared::Moment;
 
 /// Points of an answer unless a request says otherwise.
 const LIMIT: usize = 10;
@@ -57,7 +57,7 @@ pub(crate) async fn answer<Q>(call: &Call, queries: Vec<Q>) -> Result<Vec<Vec<Po
 where
     Q: TryInto<Asked, Error = Failure>,
 {
-    let collection = call.collection(Scope::Read)?;
+    let collection = call.read().await?;
     let (count, most) = (queries.len(), call.shared.limits.queries);
     if count > most {
         return Err(Failure::bad(format!("there are {count} queries: the limit is {most}")));
@@ -65,15 +65,17 @@ where
     let asked = queries.into_iter().map(|query| Ask::new(&collection, query.try_into()?));
     let asked: Vec<Ask> = asked.collect::<Result<_, _>>()?;
     let _admitted = call.shared.admission.search()?;
-    if let [one] = asked.as_slice() {
-        if one.is_short(&collection) {
-            return Ok(vec![one.measured(&collection, &call.shared.measured)?]);
+    call.moment.note_recall(collection.reader().recall().map(|recall| recall.recall));
+    let answers = match asked.as_slice() {
+        [one] if one.is_short(&collection) => vec![one.measured(&collection, call)?],
+        _ => {
+            let (of, call) = (collection.clone(), call.clone());
+            let all = move || asked.iter().map(|one| one.measured(&of, &call)).collect();
+            blocking::<Result<Vec<_>, Failure>>(all).await??
         }
-    }
-    let shared = call.shared.clone();
-    let work =
-        move || asked.iter().map(|one| one.measured(&collection, &shared.measured)).collect();
-    blocking(work).await?
+    };
+    call.moment.end(&collection).await?;
+    Ok(answers)
 }
 
 /// A query that was checked, as far as that is possible without the rows.
@@ -126,17 +128,13 @@ impl Ask {
     }
 
     /// Answers, and counts a search. Errors: as [`Ask::answer`], which are not counted.
-    fn measured(
-        &self,
-        collection: &Collection,
-        measured: &Measured,
-    ) -> Result<Vec<Point>, Failure> {
+    fn measured(&self, collection: &Collection, call: &Call) -> Result<Vec<Point>, Failure> {
         let began = Instant::now();
-        let points = self.answer(collection)?;
+        let points = self.answer(collection, &call.moment)?;
         if self.near.is_some() {
             let ended = Instant::now();
             let took = ended - began;
-            measured.searched(&collection.name, ended, took, || SlowSearch {
+            call.shared.measured.searched(&collection.name, ended, took, || SlowSearch {
                 collection: collection.name.clone(),
                 ended,
                 took,
@@ -149,16 +147,16 @@ impl Ask {
     }
 
     /// Answers. Errors: `BAD_REQUEST` for a wrong vector, `NOT_FOUND` for an unknown point.
-    fn answer(&self, collection: &Collection) -> Result<Vec<Point>, Failure> {
+    fn answer(&self, collection: &Collection, moment: &Moment) -> Result<Vec<Point>, Failure> {
         match &self.near {
-            Some(Target::Vector(vector)) => self.nearest(collection, vector, None),
+            Some(Target::Vector(vector)) => self.nearest((collection, moment), vector, None),
             Some(Target::Point(id)) => {
                 let key = collection.ids.row_id(id)?;
                 let with = With { vector: true, ..With::default() };
                 let row = collection.get(&[key], &with)?.pop().flatten();
                 let vector = row.and_then(|row| row.vector);
                 let vector = vector.ok_or_else(|| Failure::no_point(id))?;
-                self.nearest(collection, &vector, Some(id))
+                self.nearest((collection, moment), &vector, Some(id))
             }
             // Without a query, points come in the order of ids.
             None => {
@@ -179,14 +177,18 @@ impl Ask {
     /// * `without`: a point that is not in the answer: the one that the vector is of.
     fn nearest(
         &self,
-        collection: &Collection,
+        (collection, moment): (&Collection, &Moment),
         vector: &[f32],
         without: Option<&PointId>,
     ) -> Result<Vec<Point>, Failure> {
         let schema = collection.reader().schema();
         let all = self.limit + self.offset;
         let k = all + usize::from(without.is_some());
-        let answer = collection.answer(&self.query(vector, k), &self.wanted.with(&schema))?;
+        let (query, with) = (self.query(vector, k), self.wanted.with(&schema));
+        let (answer, left_out) = collection.answer(&query, &with, moment.may_be_partial())?;
+        if left_out > 0 {
+            moment.note_left_out(left_out);
+        }
         let metric = collection.settings.metric;
         let points = answer.neighbors.iter().zip(answer.rows).map(|(found, row)| Point {
             score: Some(score(metric, found.distance)),

@@ -109,5 +109,6 @@ where
         return Ok(Written::Acknowledged);
     }
     collection.writes.durable(work).await?;
+    call.moment.wrote(&collection);
     Ok(Written::Completed)
 }

@@ -18,7 +18,7 @@ use axum::routing::get;
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{watch, Semaphore};
 use tokio::task::JoinHandle;
 
 use self::authenticate::authenticate;
@@ -30,9 +30,10 @@ use crate::failure::{is_grpc, status_of, Failure};
 use crate::mcp;
 use crate::observe::{Audit, Changed, Measured};
 use crate::page;
-use crate::qdrant;
+use crate::replica::Follower;
 use crate::settings::ServeSettings;
-use crate::shared::{Admission, Heavy, Shared};
+use crate::shared::{Admission, Heavy, Leases, Moment, Shared};
+use crate::{feed, qdrant};
 
 /// Starts servers.
 pub struct Server;
@@ -60,21 +61,33 @@ impl Server {
         settings.check()?;
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
         let audit = Audit::open(settings.audit.as_deref())?;
-        let catalog = Catalog::open(&settings.directory, &settings.limits);
+        let catalog = Catalog::open(&settings.directory, &settings.limits, settings.opening());
         let catalog = Arc::new(catalog.map_err(|failure| failure.message)?);
+        if settings.follow.is_some() && catalog.is_collection() {
+            return Err(
+                "the folder is one collection: a replica needs a folder of collections".into()
+            );
+        }
         let collections = catalog.all().len();
         let broken: Vec<String> = catalog.broken().values().cloned().collect();
-        let limits = settings.limits;
+        let (stop, stopping) = watch::channel(false);
+        let (role, limits) = (settings.role(), settings.limits);
         let shared = Arc::new(Shared {
             catalog,
+            role,
             keys: settings.keys,
             admission: Admission::new(&limits),
             heavy: Heavy::start()?,
             audit,
             measured: Measured::new(),
             mcp_writes: settings.mcp_writes,
+            leases: Leases::default(),
+            streams: Arc::new(Semaphore::new(limits.streams)),
+            stopping: stopping.clone(),
             limits: limits.clone(),
         });
+        let follow = settings.follow.as_ref();
+        let follower = follow.map(|follow| Follower::new(follow, &shared)).transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .thread_name("serve")
@@ -87,7 +100,6 @@ impl Server {
             Ok::<_, String>((bound, local))
         };
         let (listener, address) = bind(settings.listen)?;
-        let (stop, stopping) = watch::channel(false);
         let mut serving = Vec::new();
         let metrics = match settings.metrics {
             None => None,
@@ -100,6 +112,7 @@ impl Server {
             }
         };
         let router = answering(&shared, &stopping);
+        serving.extend(follower.map(|follower| runtime.spawn(follower.run())));
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
         Ok(Running { address, metrics, collections, broken, shared, stop, serving, runtime })
     }
@@ -117,6 +130,7 @@ impl Running {
                 let _ = serving.await;
             }
         });
+        shared.leases.end(None);
         shared.catalog.close();
     }
 }
@@ -126,6 +140,7 @@ fn answering(shared: &Arc<Shared>, stop: &watch::Receiver<bool>) -> Router {
     let keyed = from_fn_with_state(shared.clone(), authenticate);
     let behind_keys = qdrant::routes(shared)
         .route("/metrics", get(metrics_with_key))
+        .merge(feed::routes(shared))
         .merge(page::events(shared, stop.clone()))
         .layer(keyed.clone());
     qdrant::open_routes(shared)
@@ -152,13 +167,17 @@ fn health() -> Router<Arc<Shared>> {
         .route("/readyz", get(ready))
 }
 
-/// A collection that did not open does not keep the others from being asked. Which one it is needs a key.
-async fn ready(State(shared): State<Arc<Shared>>) -> String {
-    let passed = "healthz check passed";
-    match shared.catalog.broken().len() {
+/// Whether queries should come here: not to a replica that is too far behind. A collection that did not
+/// open does not keep the others from being asked. Which one it is needs a key.
+async fn ready(State(shared): State<Arc<Shared>>) -> Result<String, Failure> {
+    if let Some(why) = shared.role.not_ready(&shared.catalog) {
+        return Err(Failure::busy(why));
+    }
+    let passed = "readyz check passed";
+    Ok(match shared.catalog.broken().len() {
         0 => passed.to_owned(),
         broken => format!("{passed}; collections that did not open: {broken}"),
-    }
+    })
 }
 
 /// Metrics on the port of the interface, for a key that may read all collections: they name them.
@@ -174,10 +193,14 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     for collection in shared.catalog.all() {
         // One that is being dropped has no figures.
         match collection.stats().await {
-            Ok(stats) => shared.measured.collection(&collection.name, &stats),
+            Ok(stats) => {
+                shared.measured.collection(&collection.name, &stats);
+                shared.measured.progress(&collection.name, &collection.progress);
+            }
             Err(_) => shared.measured.forget(&collection.name),
         }
     }
+    shared.measured.streams(shared.limits.streams - shared.streams.available_permits());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], shared.measured.text()).into_response()
 }
@@ -195,18 +218,29 @@ async fn unknown_method() -> Failure {
 }
 
 /// Gives a request its time, counts it, and notes what it changed.
-async fn watch_over(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn watch_over(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let begun = Instant::now();
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let limit = shared.limits.request;
     let is_grpc = is_grpc(request.headers());
-    let mut response = match tokio::time::timeout(limit, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => {
-            let what = format!("no answer within {} s", limit.as_secs());
-            Failure::new(StatusCode::GATEWAY_TIMEOUT, what).into_response()
+    let moment = Moment::of(request.headers(), limit);
+    let mut response = match &moment {
+        Err(failure) => failure.clone().into_response(),
+        Ok(moment) => {
+            request.extensions_mut().insert(moment.clone());
+            match tokio::time::timeout(limit, next.run(request)).await {
+                Ok(response) => response,
+                Err(_) => {
+                    let what = format!("no answer within {} s", limit.as_secs());
+                    Failure::new(StatusCode::GATEWAY_TIMEOUT, what).into_response()
+                }
+            }
         }
     };
     let matched = matched.as_ref().map_or("unknown", MatchedPath::as_str);
@@ -214,6 +248,9 @@ async fn watch_over(State(shared): State<Arc<Shared>>, request: Request, next: N
         if let Some(failure) = response.extensions_mut().remove::<Failure>() {
             response = tonic::Status::from(failure).into_http();
         }
+    }
+    if let Ok(moment) = &moment {
+        moment.say(response.headers_mut());
     }
     let status = status_of(&response);
     shared.measured.request(known(&method), matched, status.as_u16(), begun.elapsed());

@@ -646,3 +646,32 @@ fn messages_have_limits_and_are_counted() {
     let log = fs::read_to_string(audit).unwrap();
     assert!(log.contains("/qdrant.Points/Upsert") && log.contains("\"collection\":\"a\""), "{log}");
 }
+
+#[test]
+fn answers_say_their_moment_and_a_server_that_only_reads_says_so() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let writer = Served::of(dir.path());
+    writer.create("a", "Cosine");
+    fill(&writer, "a", 0..20);
+    writer.running.stop();
+    let reader = Served::new(ServeSettings { read_only: true, ..settings(dir.path()) });
+    let mut client = Client::of(&reader);
+    let refused = client.upsert(vec![made(1)]).expect_err("it only reads");
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(refused.metadata().get("vstream-error").expect("a kind"), "read-only");
+    let mut count = |min_sequence: &str| {
+        let mut request =
+            Request::new(CountPoints { collection_name: "a".to_owned(), ..CountPoints::default() });
+        request.metadata_mut().insert("vstream-min-sequence", min_sequence.parse().unwrap());
+        request.metadata_mut().insert("vstream-wait-ms", "50".parse().unwrap());
+        client.runtime.block_on(client.points.count(request))
+    };
+    let counted = count("20").expect("every write is there");
+    assert_eq!(counted.metadata().get("vstream-sequence").expect("a sequence"), "20");
+    assert_eq!(counted.into_inner().result.expect("a count").count, 20);
+    let behind = count("21").expect_err("there is no such write");
+    assert_eq!(behind.code(), Code::FailedPrecondition);
+    assert_eq!(behind.metadata().get("vstream-error").expect("a kind"), "behind");
+    assert_eq!(count("many").expect_err("no number").code(), Code::InvalidArgument);
+    reader.running.stop();
+}

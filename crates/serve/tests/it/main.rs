@@ -7,5 +7,7 @@ mod hostile;
 mod mcp;
 mod page;
 mod points;
+mod replica;
 mod restart;
 mod support;
+mod watch;

@@ -14,6 +14,34 @@ pub struct Served {
     key: Option<String>,
 }
 
+/// An answer with its headers.
+pub struct Answered {
+    pub status: u16,
+    pub headers: ureq::http::HeaderMap,
+    pub body: Json,
+}
+
+impl Answered {
+    /// The value of a header; empty without it.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("a text"))
+    }
+}
+
+/// Random numbers of a seed.
+pub struct Random(pub u64);
+
+impl Random {
+    /// A number below `n`.
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % n
+    }
+}
+
 /// Settings of a server of a folder.
 pub fn settings(directory: &Path) -> ServeSettings {
     let free = "127.0.0.1:0".parse().expect("an address");
@@ -36,6 +64,34 @@ impl Served {
 
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.running.address)
+    }
+
+    /// An answer with its headers, to a request with some more.
+    pub fn with_headers(
+        &self,
+        method: &str,
+        path: &str,
+        body: &Json,
+        headers: &[(&str, String)],
+    ) -> Answered {
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let mut request = ureq::http::Request::builder().method(method).uri(self.url(path));
+        request = request.header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        if let Some(key) = &self.key {
+            request = request.header("api-key", key);
+        }
+        let request = request.body(body.to_string()).expect("a request");
+        let mut response = agent.run(request).expect("an answer");
+        let text = response.body_mut().read_to_string().expect("a text");
+        Answered {
+            status: response.status().as_u16(),
+            headers: response.headers().clone(),
+            body: serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        }
     }
 
     /// Status and body of an answer.

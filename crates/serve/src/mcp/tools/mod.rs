@@ -19,7 +19,7 @@ use crate::access::Access;
 use crate::failure::Failure;
 use crate::observe::Changed;
 use crate::qdrant::Call;
-use crate::shared::Shared;
+use crate::shared::{Moment, Shared};
 
 /// Bytes of the longest answer of a tool: a model has to read it.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -78,12 +78,16 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Failure> {
 /// * `tool`: or why its arguments are wrong.
 pub(super) async fn call(
     shared: &Arc<Shared>,
-    access: &Access,
+    (access, moment): (&Access, &Moment),
     tool: Result<Tool, Failure>,
 ) -> Outcome {
     let name = tool.as_ref().map_or("unread", Tool::name);
-    let of =
-        |name: &str| Call { shared: shared.clone(), access: access.clone(), name: name.to_owned() };
+    let of = |name: &str| Call {
+        shared: shared.clone(),
+        access: access.clone(),
+        name: name.to_owned(),
+        moment: moment.clone(),
+    };
     let mut changed = None;
     let mut note = |collection: &str| {
         let (access, collection) = (access.clone(), collection.to_owned());

@@ -19,9 +19,10 @@ use super::proto::{
     PayloadSchemaType, ShardingMethod, UpdateCollection, VectorParams, VectorsConfig,
     WalConfigDiff,
 };
-use super::{access, value, Face};
+use super::{value, Face};
 use crate::collection::Collection;
 use crate::failure::Failure;
+use crate::grpc::access;
 use crate::qdrant::collections::{
     self, no_multivector, no_sparse, no_such_vector, Datatype, Described, Distance, New, Own,
 };

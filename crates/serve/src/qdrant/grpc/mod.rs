@@ -16,11 +16,7 @@ mod value;
 
 use std::sync::Arc;
 
-use axum::body::Body;
-use axum::extract::{Request as HttpRequest, State};
-use axum::http::StatusCode;
-use axum::middleware::{from_fn_with_state, Next};
-use axum::response::{IntoResponse, Response};
+use axum::middleware::from_fn_with_state;
 use axum::routing::post_service;
 use axum::Router;
 use tonic::{Request, Status};
@@ -29,12 +25,9 @@ use self::proto::collections_server::CollectionsServer;
 use self::proto::points_server::PointsServer;
 use self::proto::qdrant_server::QdrantServer;
 use super::call::Call;
-use crate::access::Access;
-use crate::failure::{is_grpc, Failure};
-use crate::shared::Shared;
-
-/// The paths of all methods.
-const PATHS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/paths.rs"));
+use crate::failure::Failure;
+use crate::grpc::{access, admit, mounted};
+use crate::shared::{Moment, Shared};
 
 /// Answers the methods of the services.
 #[derive(Clone)]
@@ -58,33 +51,6 @@ pub(super) fn routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
         .layer(from_fn_with_state(shared.clone(), admit))
 }
 
-/// The methods of one service, each at a path of its own, so that metrics count them apart.
-fn mounted(
-    service: &str,
-    mount: impl Fn(Router<Arc<Shared>>, &str) -> Router<Arc<Shared>>,
-) -> Router<Arc<Shared>> {
-    let paths = PATHS.iter().filter(|path| path.starts_with(service));
-    paths.fold(Router::new(), |router, path| mount(router, path))
-}
-
-/// Reads the message of a request, which counts until it is answered.
-async fn admit(State(shared): State<Arc<Shared>>, request: HttpRequest, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
-    if !is_grpc(&parts.headers) {
-        let what = "the path is one of gRPC";
-        return Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what).into_response();
-    }
-    match shared.admission.message(body).await {
-        Ok(admitted) => {
-            let request = HttpRequest::from_parts(parts, Body::from(admitted.bytes.clone()));
-            let response = next.run(request).await;
-            drop(admitted);
-            response
-        }
-        Err(failure) => failure.into_response(),
-    }
-}
-
 impl Face {
     /// Opens a request.
     ///
@@ -95,14 +61,10 @@ impl Face {
         name: impl FnOnce(&mut M) -> &mut String,
     ) -> Result<(Call, M), Status> {
         let access = access(&request)?;
+        let moment = request.extensions().get::<Moment>().cloned();
+        let moment = moment.ok_or_else(|| Failure::broken("a path without a moment"))?;
         let mut message = request.into_inner();
         let name = std::mem::take(name(&mut message));
-        Ok((Call { shared: self.0.clone(), access, name }, message))
+        Ok((Call { shared: self.0.clone(), access, name, moment }, message))
     }
-}
-
-/// Who sends a request.
-fn access<M>(request: &Request<M>) -> Result<Access, Status> {
-    let access = request.extensions().get::<Access>().cloned();
-    access.ok_or_else(|| Failure::broken("a path without authentication").into())
 }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::qdrant::call::Call;
 use crate::qdrant::payload;
 use crate::qdrant::points::Wanted;
-use crate::shared::{Admitted, Shared, LARGE};
+use crate::shared::{Admitted, Moment, Shared, LARGE};
 
 /// A body that was read, parsed, and counts until the request is answered.
 pub(super) struct Body<T> {
@@ -51,7 +51,8 @@ impl FromRequestParts<Arc<Shared>> for Call {
         let params = params.map_err(|error| Failure::bad(error.to_string()))?;
         let name = params.iter().find(|(name, _)| *name == "collection");
         let name = name.map_or("", |(_, name)| name).to_owned();
-        Ok(Call { shared: shared.clone(), access, name })
+        let moment = Moment::from_request_parts(parts, shared).await?;
+        Ok(Call { shared: shared.clone(), access, name, moment })
     }
 }
 

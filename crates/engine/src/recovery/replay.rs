@@ -1,0 +1,108 @@
+//! Applies the groups of a log: at recovery, and as a follower gets them.
+
+use vstream_index::RowKey;
+use vstream_vector::cursor::ByteReader;
+use vstream_vector::Element;
+
+use super::recover::{Change, Replay};
+use crate::defect::{self, Defect};
+use crate::row::{PayloadChange, Row, Update};
+use crate::settings::Settings;
+use crate::snapshot::{read_vector, stored_element};
+use crate::wal::{GroupHeader, Record, State};
+
+/// Applies groups in order.
+pub(crate) struct GroupReplay<'a> {
+    settings: &'a Settings,
+    /// A state that the rows must have at its LSN.
+    known: Option<State>,
+    vector: Vec<f32>,
+    unset: Vec<u16>,
+    rows: &'a mut dyn Replay,
+    /// State after the last record that was applied.
+    pub(crate) state: &'a mut State,
+}
+
+impl<'a> GroupReplay<'a> {
+    pub(crate) fn new(
+        settings: &'a Settings,
+        known: Option<State>,
+        rows: &'a mut dyn Replay,
+        state: &'a mut State,
+    ) -> GroupReplay<'a> {
+        let (vector, unset) = (vec![0.0; settings.dimension], Vec::new());
+        GroupReplay { settings, known, vector, unset, rows, state }
+    }
+
+    /// Applies the records of a group whose checksum matches, without those up to the state's LSN.
+    /// Errors: no engine wrote it after the records before.
+    pub(crate) fn apply(&mut self, header: &GroupHeader, records: &[u8]) -> Result<(), String> {
+        let mut records = ByteReader::new(records);
+        let element = stored_element(self.settings);
+        let vector_bytes = self.settings.dimension * element.bytes();
+        for lsn in (header.first_lsn..).take(header.records as usize) {
+            let Some(record) = Record::take(&mut records, vector_bytes) else {
+                return Err("a record that cannot be".to_owned());
+            };
+            if lsn > self.state.lsn {
+                self.record(&record, element)?;
+            }
+        }
+        if !records.is_empty() {
+            return Err("bytes are left over after its records".to_owned());
+        }
+        if (self.state.live, self.state.digest) != (header.live, header.digest) {
+            return Err(format!(
+                "it leads to {} rows, and {} were there when it was written, or their digest \
+                 differs",
+                self.state.live, header.live
+            ));
+        }
+        if self.known.is_some_and(|known| self.state.lsn == known.lsn && *self.state != known) {
+            return Err("its rows are not those that the manifest knows".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Applies one record. Errors: no engine wrote it after those before.
+    fn record(&mut self, record: &Record<'_>, element: Element) -> Result<(), String> {
+        let GroupReplay { rows, state, vector: values, unset, .. } = self;
+        let before = |id| rows.version_of(id);
+        let missing = |id| format!("it changes row {id}, which is not there");
+        match *record {
+            Record::Upsert { key, vector, fields } => {
+                let before = before(key.id);
+                read_vector(element, vector, values);
+                let RowKey { id, version, code, shard } = key;
+                let row = Row { id, version, code, shard, vector: values, fields };
+                rows.apply(&Change::Upsert(row)).map_err(|error| error.to_string())?;
+                state.upsert(id, before, version);
+            }
+            Record::Update { id, version, set, unset: columns, payload } => {
+                let before = before(id).ok_or_else(|| missing(id))?;
+                let column = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]);
+                unset.clear();
+                unset.extend(columns.chunks_exact(2).map(column));
+                let mut update = Update { set, unset, payload };
+                if defect::active(Defect::PayloadUpdatesSkipped) {
+                    update.payload = PayloadChange::Keep;
+                }
+                let change = Change::Update { id, version, update };
+                rows.apply(&change).map_err(|error| error.to_string())?;
+                state.upsert(id, Some(before), version);
+            }
+            Record::Delete { id, version } => {
+                let before = before(id).ok_or_else(|| missing(id))?;
+                let change = Change::Delete { id, version };
+                rows.apply(&change).map_err(|error| error.to_string())?;
+                state.delete(id, before);
+            }
+            Record::Remember { id, version } => {
+                let change = Change::Remember { id, version };
+                rows.apply(&change).map_err(|error| error.to_string())?;
+                state.remember();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! What all services of gRPC share: their paths, and the room that messages take.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use axum::Router;
+use tonic::{Request, Status};
+
+use crate::access::Access;
+use crate::failure::{is_grpc, Failure};
+use crate::shared::Shared;
+
+/// The paths of all methods.
+const PATHS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/paths.rs"));
+
+/// The methods of one service, each at a path of its own, so that metrics count them apart.
+pub(crate) fn mounted(
+    service: &str,
+    mount: impl Fn(Router<Arc<Shared>>, &str) -> Router<Arc<Shared>>,
+) -> Router<Arc<Shared>> {
+    let paths = PATHS.iter().filter(|path| path.starts_with(service));
+    paths.fold(Router::new(), |router, path| mount(router, path))
+}
+
+/// Reads the message of a request, which counts until it is answered.
+pub(crate) async fn admit(
+    State(shared): State<Arc<Shared>>,
+    request: HttpRequest,
+    next: Next,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    if !is_grpc(&parts.headers) {
+        let what = "the path is one of gRPC";
+        return Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what).into_response();
+    }
+    match shared.admission.message(body).await {
+        Ok(admitted) => {
+            let request = HttpRequest::from_parts(parts, Body::from(admitted.bytes.clone()));
+            let response = next.run(request).await;
+            drop(admitted);
+            response
+        }
+        Err(failure) => failure.into_response(),
+    }
+}
+
+/// Who sends a request.
+pub(crate) fn access<M>(request: &Request<M>) -> Result<Access, Status> {
+    let access = request.extensions().get::<Access>().cloned();
+    access.ok_or_else(|| Failure::broken("a path without authentication").into())
+}

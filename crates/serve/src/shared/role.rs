@@ -1,0 +1,78 @@
+//! Whether this server writes.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::catalog::Catalog;
+use crate::failure::Failure;
+
+/// Whether this server writes.
+pub(crate) enum Role {
+    Writer,
+    Replica(Replica),
+}
+
+/// A server that others write for.
+pub(crate) struct Replica {
+    /// The address of its writer; `None` if it only reads files.
+    pub(crate) writer: Option<String>,
+    /// How far behind it may be and still be ready.
+    pub(crate) behind_max: Duration,
+    /// Every collection that the writer listed last is here.
+    has_all: AtomicBool,
+    /// Why the writer was lost the last time.
+    lost: Mutex<Option<String>>,
+}
+
+impl Replica {
+    pub(crate) fn new(writer: Option<String>, behind_max: Duration) -> Replica {
+        let (has_all, lost) = (AtomicBool::new(false), Mutex::new(None));
+        Replica { writer, behind_max, has_all, lost }
+    }
+
+    /// Notes whether every collection that the writer has is here.
+    pub(crate) fn note_has_all(&self, has_all: bool) {
+        self.has_all.store(has_all, Ordering::Relaxed);
+    }
+}
+
+impl Role {
+    /// Errors: `MISDIRECTED_REQUEST`, which names the writer, unless this server writes.
+    pub(crate) fn check_write(&self) -> Result<(), Failure> {
+        match self {
+            Role::Writer => Ok(()),
+            Role::Replica(replica) => Err(Failure::read_only(replica.writer.as_deref())),
+        }
+    }
+
+    /// Notes why the writer, or one of its collections, is not followed at present.
+    pub(crate) fn note_lost(&self, why: &str) {
+        if let Role::Replica(replica) = self {
+            *replica.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+        }
+    }
+
+    /// Why this server should get no queries, if it should not: a replica that lacks a collection, or that
+    /// is too far behind.
+    pub(crate) fn not_ready(&self, catalog: &Catalog) -> Option<String> {
+        let Role::Replica(Replica { writer: Some(writer), behind_max, has_all, lost }) = self
+        else {
+            return None;
+        };
+        let late = catalog.all().into_iter().find_map(|collection| {
+            let name = &collection.name;
+            match collection.progress.behind_ms() {
+                None => Some(format!("the collection '{name}' has not reached {writer} yet")),
+                Some(ms) if ms > behind_max.as_millis() as u64 => {
+                    Some(format!("the collection '{name}' is {ms} ms behind {writer}"))
+                }
+                Some(_) => None,
+            }
+        });
+        let lacks = || format!("not every collection of {writer} is here yet");
+        let why = late.or_else(|| (!has_all.load(Ordering::Relaxed)).then(lacks))?;
+        let lost = lost.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(lost.as_ref().map_or(why.clone(), |lost| format!("{why}; the last error: {lost}")))
+    }
+}
