@@ -33,7 +33,7 @@ CHAOS := $(CURDIR)/run/chaos
 
 SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java examples/flink \
 	-name target -prune -o -type f \( -name '*.rs' -o -name '*.toml' -o -name '*.lock' \
-	-o -name '*.java' -o -name 'pom.xml' -o -path '*/resources/*' \) -print)
+	-o -name '*.java' -o -name 'pom.xml' -o -path '*/resources/*' -o -name 'page.*' \) -print)
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 

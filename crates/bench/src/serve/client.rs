@@ -74,7 +74,7 @@ impl Client {
 /// A request as it goes over the connection.
 pub fn request(method: &str, path: &str, body: &str) -> Vec<u8> {
     let head = format!(
-        "{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-length: {}\r\n\r\n",
+        "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     (head + body).into_bytes()

@@ -599,7 +599,7 @@ fn messages_have_limits_and_are_counted() {
     // Frames by hand: no prefix, half a message, two messages, a compressed one, a body that is none.
     let post = |kind: &str, body: &[u8]| {
         let head = format!(
-            "POST /qdrant.Points/Upsert HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: \
+            "POST /qdrant.Points/Upsert HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: \
              {kind}\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
@@ -622,7 +622,8 @@ fn messages_have_limits_and_are_counted() {
     assert!(post("application/json", b"{}").starts_with("HTTP/1.1 415"));
     // A message that does not come holds its room until its time is over.
     let cut = |bytes: &[u8]| {
-        let head = "POST /qdrant.Points/Upsert HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\
+        let head =
+            "POST /qdrant.Points/Upsert HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
                     content-type: application/grpc\r\ncontent-length: 90005\r\n\r\n";
         raw(&server, &[head.as_bytes(), bytes].concat())
     };

@@ -135,7 +135,7 @@ fn limits_are_kept_and_the_server_goes_on() {
     let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
     server.create("a", "Cosine");
     let path = "/collections/a/points";
-    let head = format!("POST {path}/query HTTP/1.1\r\nhost: a\r\nconnection: close\r\n");
+    let head = format!("POST {path}/query HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
     let large = raw(&server, format!("{head}content-length: 100001\r\n\r\n").as_bytes());
     assert!(large.starts_with("HTTP/1.1 413"), "{large}");
     let chunks = format!("{head}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
@@ -173,7 +173,7 @@ fn connections_above_the_limit_are_closed_at_once() {
     let dir = tempfile::tempdir().expect("a folder");
     let limits = Limits { connections: 8, ..Limits::default() };
     let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
-    let get = b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    let get = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     assert!(raw(&server, get).starts_with("HTTP/1.1 200"));
     let connect = |_| TcpStream::connect(server.running.address).unwrap();
     let held: Vec<TcpStream> = (0..8).map(connect).collect();

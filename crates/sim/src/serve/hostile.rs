@@ -15,7 +15,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Makes one such request, and counts it if it was answered as if it were right.
 pub(super) fn one(address: SocketAddr, key: &str, random: &mut SplitMix, tally: &Tally) {
     tally.hostile.fetch_add(1, Ordering::Relaxed);
-    let head = format!("PUT /collections/{COLLECTION}/points?wait=true HTTP/1.1\r\nhost: lab\r\n");
+    let head =
+        format!("PUT /collections/{COLLECTION}/points?wait=true HTTP/1.1\r\nhost: localhost\r\n");
     let keyed = format!("{head}api-key: {key}\r\n");
     let point = r#"{"points": [{"id": 1, "vector": [1, 2], "payload": {"n": 0}}]}"#;
     let long = point.len();
