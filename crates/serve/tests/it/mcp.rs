@@ -12,6 +12,9 @@ use crate::support::{fill, ids, point, settings, vector, Served};
 const STATELESS: &str = "2026-07-28";
 const HANDSHAKE: &str = "2025-11-25";
 
+/// Names and values.
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 /// What a client of the newest revision says about itself.
 fn meta() -> Json {
     json!({
@@ -181,7 +184,7 @@ fn headers_must_say_what_the_body_says() {
     let (older, unknown) =
         (("mcp-protocol-version", HANDSHAKE), ("mcp-protocol-version", "1900-01-01"));
     let no_meta = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
-    let bad: [(&[(&str, &str)], String, i64); 11] = [
+    let bad: [(Headers<'_>, String, i64); 11] = [
         (&[], body(STATELESS), -32020),
         (&[new, name], body(STATELESS), -32020),
         (&[new, method], body(STATELESS), -32020),
