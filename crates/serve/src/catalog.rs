@@ -279,9 +279,9 @@ impl Catalog {
         }
     }
 
-    /// Closes every collection. Blocks until all writes are on the disk.
+    /// Closes every collection. Blocks until all writes are on the disk, in segments where there are any.
     pub(crate) fn close(&self) {
-        self.all().iter().for_each(|collection| collection.writes.close());
+        self.all().iter().for_each(|collection| collection.writes.close_flushed());
     }
 }
 

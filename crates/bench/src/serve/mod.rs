@@ -11,7 +11,7 @@ mod service;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -76,6 +76,8 @@ struct Server {
     child: Child,
     address: SocketAddr,
     metrics: SocketAddr,
+    /// What it says later is not read, and must not fail.
+    _out: BufReader<ChildStdout>,
 }
 
 impl Drop for Server {
@@ -119,7 +121,7 @@ impl Server {
             address.ok_or_else(|| RunbookError::Io(format!("The server said '{text}'.")))
         };
         let (address, metrics) = (said()?, said()?);
-        Ok(Server { child, address, metrics })
+        Ok(Server { child, address, metrics, _out: out })
     }
 
     /// Leaves that a query visits now.

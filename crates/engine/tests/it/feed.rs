@@ -123,7 +123,7 @@ fn a_follower_has_what_the_writer_has_on_its_disk() {
         }
         // What is not on the disk yet is not given away.
         let before = feed.sequence();
-        writer.upsert(&row(7, &[1.0, 2.0, 3.0])).expect("a row");
+        writer.upsert(&row(5_000, &[1.0, 2.0, 3.0])).expect("a row");
         assert_eq!((feed.sequence(), writer.sequence()), (before, before + 1));
         let mut reader = feed.after(before);
         assert_eq!(reader.read(BYTES).expect("a log"), FeedRead::Groups(Vec::new()));

@@ -207,7 +207,7 @@ fn a_replica_begins_again_when_the_log_has_gone_on_without_it() {
     create_small(&writer, "a");
     fill(&writer, "a", 0..500);
     let replica = Served::new(following(copy.path(), &proxy.url()));
-    assert_eq!(points(&replica_with(&replica, "a"), "a", sequence(&writer, "a")).len(), 500);
+    assert_eq!(points(replica_with(&replica, "a"), "a", sequence(&writer, "a")).len(), 500);
     proxy.close();
     // Each of these fills the memory more than once, so logs are replaced by segments.
     fill(&writer, "a", 0..8_000);

@@ -60,6 +60,30 @@ fn a_server_that_is_dropped_without_a_word_loses_nothing_acknowledged() {
 }
 
 #[test]
+fn a_server_that_stops_leaves_a_short_log() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    let vectors = json!({"size": DIMENSION, "distance": "Cosine"});
+    let body = json!({"vectors": vectors, "vstream": {"memory": 64 << 20}});
+    server.ok("PUT", "/collections/a", body);
+    fill(&server, "a", 0..4_000);
+    let log_bytes = |server: &Served| {
+        let address = server.running.metrics.expect("an address");
+        let mut answer = ureq::get(format!("http://{address}/metrics")).call().expect("metrics");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        let line = text.lines().find_map(|line| line.strip_prefix("vstream_log_bytes{"));
+        line.expect("a figure").rsplit(' ').next().unwrap().parse::<u64>().expect("a number")
+    };
+    assert!(log_bytes(&server) > 1 << 20);
+    server.running.stop();
+    let server = Served::of(dir.path());
+    assert!(log_bytes(&server) < 1 << 10);
+    let count = server.ok("POST", "/collections/a/points/count", json!({}));
+    assert_eq!(count, json!({"count": 4_000}));
+    server.running.stop();
+}
+
+#[test]
 fn what_others_keep_in_the_folder_stays_and_what_a_crash_left_goes() {
     let dir = tempfile::tempdir().expect("a folder");
     let server = Served::of(dir.path());
