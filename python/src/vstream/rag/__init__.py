@@ -11,7 +11,7 @@
 from vstream.rag.answer import DocumentAnswer, Passage
 from vstream.rag.documents import Change, Documents
 from vstream.rag.language import LanguageModel
-from vstream.rag.model import Chunk, Model, split
+from vstream.rag.model import Chunk, Model, sentences, split
 
 __all__ = [
     "Change",
@@ -21,5 +21,6 @@ __all__ = [
     "LanguageModel",
     "Model",
     "Passage",
+    "sentences",
     "split",
 ]

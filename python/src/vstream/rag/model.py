@@ -60,6 +60,17 @@ def split(text: str, size: int = 800, overlap: int = 100) -> list[Chunk]:
     return [Chunk(*place) for place in places]
 
 
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Return the places of the sentences of a text: `text[start:end]`.
+
+    Examples
+    --------
+    >>> rag.sentences("Peace prevails. Taxes fall.")
+    [(0, 15), (16, 27)]
+    """
+    return _native.sentences(_arguments.text("the text", text))
+
+
 class Model:
     """A model whose files lie on this machine: it turns texts into vectors of length 1.
 
