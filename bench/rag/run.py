@@ -10,11 +10,9 @@
 
    - `glosses`: the documents are the glosses with the words that they explain and with examples of
      their use. The query is the definition alone, without words and examples.
-   - `speeches`: the documents are annual messages of presidents, in chunks of 800 characters. The
-     query is one sentence of 60 to 300 characters of a chunk, and any chunk that has it counts.
-   - `speeches, sentence left out`: the same, but the sentence was cut out of its speech before that
-     was indexed; the chunk where it stood, or the one that begins or ends there, counts. The query
-     shares the subject of its text, and no sentence.
+   - `speeches`: the documents are annual messages of presidents, in chunks of 500 and of 800
+     characters. The query is one sentence of 60 to 300 characters of a chunk, word for word; any
+     chunk of the same speech that has it counts.
 """
 
 from __future__ import annotations
@@ -39,6 +37,8 @@ TEXTS = {"static": 100_000, "transformer": 1_500}
 GLOSSES = {"static": 50_000, "transformer": 5_000}
 QUERIES = {"static": 2_000, "transformer": 500}
 SPEECHES = {"static": 1_000, "transformer": 24}
+# Characters of a chunk: the usual number, and one at which a static model begins to blur.
+SIZES = (500, 800)
 
 
 def main() -> None:
@@ -58,8 +58,8 @@ def main() -> None:
         # The newest ones, if not all.
         some = {one["id"]: one["text"] for one in listed[-SPEECHES[kind] :]}
         print(f"{name}: speeches", file=sys.stderr)
-        one["speeches"] = passages(model, some, QUERIES[kind])
-        one["left_out"] = left_out(model, some, QUERIES[kind])
+        for size in SIZES:
+            one[f"speeches{size}"] = passages(model, some, QUERIES[kind], size)
         found.append(one)
     out.mkdir(parents=True, exist_ok=True)
     (out / "rag.json").write_text("".join(json.dumps(one) + "\n" for one in found))
@@ -96,9 +96,11 @@ def glosses(model: rag.Model, synsets: list[wordnet.Synset], queries: int) -> di
     return recall(documents, asked, lambda passage: passage.document)
 
 
-def passages(model: rag.Model, speeches: dict[str, str], queries: int) -> dict[str, Any]:
+def passages(
+    model: rag.Model, speeches: dict[str, str], queries: int, size: int
+) -> dict[str, Any]:
     """Ask for chunks by one of their sentences."""
-    documents = rag.Documents.open(model)
+    documents = rag.Documents.open(model, size=size)
     documents.upsert(list(speeches), list(speeches.values()))
     every = {document: documents.get(document) for document in documents}
     asked = []
@@ -110,43 +112,6 @@ def passages(model: rag.Model, speeches: dict[str, str], queries: int) -> dict[s
         }
         if holders:
             asked.append((speeches[document][start:end], holders))
-    return recall(documents, asked, lambda one: (one.document, one.start))
-
-
-def left_out(model: rag.Model, speeches: dict[str, str], queries: int) -> dict[str, Any]:
-    """Ask for chunks by a sentence that was cut out of them, one of a speech at a time."""
-    rest = dict(speeches)
-    whole = {
-        document: [
-            rag.Passage(document, *chunk[:2], text[chunk.start : chunk.end], 0.0)
-            for chunk in rag.split(text)
-        ]
-        for document, text in speeches.items()
-    }
-    cuts: dict[str, list[tuple[int, int, str]]] = {}
-    for document, start, end in sentences(whole, queries):
-        # Not two beside each other: a cut is to leave its surroundings.
-        if all(end + 500 < first or last + 500 < start for first, last, _ in cuts.get(document, [])):
-            cuts.setdefault(document, []).append((start, end, speeches[document][start:end]))
-    places = []
-    for document, some in cuts.items():
-        gone = 0
-        for start, end, sentence in sorted(some):
-            text = rest[document]
-            at = start - gone
-            rest[document] = text[:at] + text[at + end - start :]
-            gone += end - start
-            places.append((document, at, sentence))
-    documents = rag.Documents.open(model)
-    documents.upsert(list(rest), list(rest.values()))
-    every = {document: documents.get(document) for document in documents}
-    asked = []
-    for document, at, sentence in places:
-        # The space between chunks belongs to neither.
-        holders = {
-            (document, one.start) for one in every[document] if one.start - 2 <= at <= one.end + 2
-        }
-        asked.append((sentence, holders))
     return recall(documents, asked, lambda one: (one.document, one.start))
 
 
@@ -202,8 +167,8 @@ def table(found: list[dict[str, Any]]) -> str:
     ]
     names = {
         "glosses": "gloss, by its definition",
-        "speeches": "passage of a speech, by one of its sentences",
-        "left_out": "passage of a speech, by a sentence cut out of it",
+        "speeches500": "chunk of 500 characters of a speech, by one of its sentences",
+        "speeches800": "chunk of 800 characters of a speech, by one of its sentences",
     }
     for one in found:
         for key, name in names.items():

@@ -35,7 +35,7 @@ pub struct ChunkSettings {
 
 impl Default for ChunkSettings {
     fn default() -> ChunkSettings {
-        ChunkSettings { size: 800, overlap: 100 }
+        ChunkSettings { size: 500, overlap: 100 }
     }
 }
 

@@ -64,9 +64,9 @@ impl DocumentSettings {
 
 impl ChunkSettings {
     fn read(section: &Section) -> ChunkSettings {
-        let size = section.integer("size", 16..=8_000, Some(800)) as u32;
+        let size = section.integer("size", 16..=8_000, Some(500)) as u32;
         // A chunk that is shorter than usual overlaps by less.
-        let usual = u64::from(size / 8).min(100);
+        let usual = u64::from(size / 5).min(100);
         let overlap = section.integer("overlap", 0..=4_000, Some(usual)) as u32;
         if overlap > size / 2 {
             let sentence =

@@ -101,7 +101,7 @@ class Documents:
         model: Model,
         path: str | os.PathLike[str] | None = None,
         *,
-        size: int = 800,
+        size: int = 500,
         overlap: int = 100,
         attributes: Mapping[str, str] | None = None,
         memory: int | None = None,

@@ -33,7 +33,7 @@ class Chunk(NamedTuple):
     hash: str
 
 
-def split(text: str, size: int = 800, overlap: int = 100) -> list[Chunk]:
+def split(text: str, size: int = 500, overlap: int = 100) -> list[Chunk]:
     """Cut a text into chunks at sentences and paragraphs.
 
     Parameters

@@ -21,8 +21,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonRead
  * {@code "op":"update"} without a vector, and {@code "if":{"newer":17}}; a query {@code filter},
  * {@code with} and {@code radius}: see {@link FieldsParser}. Where rows are in groups, both name
  * their {@code group}, a query may have {@code text}, {@code rank} and {@code parameters}, and
- * {@code {"op":"drop-group","group":"ann"}} removes one. Where records come with texts, a text stands
- * in place of the vector.
+ * {@code {"op":"drop-group","group":"ann"}} removes one. Where records come with texts, a text
+ * stands in place of the vector.
  */
 public final class LineParser {
 

@@ -109,11 +109,12 @@ public final class Sources {
                 embeds
                         ? records
                         : records.transform(
-                                "mark-offsets",
-                                Incoming.TYPE,
-                                new SourceOffsetsOperator(keys, PartitionCount.ofChannels(keys)))
-                        .setParallelism(records.getParallelism())
-                        .uid("mark-offsets");
+                                        "mark-offsets",
+                                        Incoming.TYPE,
+                                        new SourceOffsetsOperator(
+                                                keys, PartitionCount.ofChannels(keys)))
+                                .setParallelism(records.getParallelism())
+                                .uid("mark-offsets");
         if (job.queries() == null) {
             return new SearchDataflow.Inputs(vectors, null);
         }

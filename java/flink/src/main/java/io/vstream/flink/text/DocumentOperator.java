@@ -25,8 +25,8 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *   <li><b>What goes is deleted</b>: keyed state holds the chunks of each document, and none of
  *       their texts.
  *   <li><b>Order per document.</b> All records of a document pass one subtask here and one of those
- *       that embed, so partitions see its chunks in the order of its records. New chunks come before
- *       old ones go: a query between them sees both, and never none.
+ *       that embed, so partitions see its chunks in the order of its records. New chunks come
+ *       before old ones go: a query between them sees both, and never none.
  * </ul>
  */
 final class DocumentOperator extends AbstractStreamOperator<Incoming>

@@ -5,7 +5,6 @@ import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.ingest.LineParser;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Meters;
-import io.vstream.flink.metrics.Names;
 import io.vstream.flink.row.Schema;
 import io.vstream.nativecore.NativeEmbedder;
 import java.nio.charset.StandardCharsets;
@@ -103,11 +102,13 @@ final class ReadFunction extends ProcessFunction<Incoming, Incoming> {
             return Reason.MALFORMED_LINE;
         }
         if (record.kind != Incoming.Kind.UPSERT && record.text != null) {
-            record.problem = "an update of a document changes its attributes, and an upsert its text";
+            record.problem =
+                    "an update of a document changes its attributes, and an upsert its text";
             return Reason.MALFORMED_LINE;
         }
         if (record.fields.payload() != null || record.fields.payloadRemoved()) {
-            record.problem = "a document has attributes and no payload: that of its rows is the text";
+            record.problem =
+                    "a document has attributes and no payload: that of its rows is the text";
             return Reason.WRONG_TYPE;
         }
         if (utf8(record.fields.name()) > NAME_BYTES_MAX) {

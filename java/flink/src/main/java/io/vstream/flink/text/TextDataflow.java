@@ -41,8 +41,9 @@ public final class TextDataflow {
             Schema schema,
             int dimension,
             int partitions) {
-        return records.process(new ReadFunction(
- schema.ofTexts(settings.textKey()), 1, Names.DOCUMENTS_READ))
+        return records.process(
+                        new ReadFunction(
+                                schema.ofTexts(settings.textKey()), 1, Names.DOCUMENTS_READ))
                 .returns(Incoming.TYPE)
                 .setParallelism(records.getParallelism())
                 .name("read-documents")
@@ -55,7 +56,8 @@ public final class TextDataflow {
                 .transform(
                         "embed",
                         Incoming.TYPE,
-                        new EmbedOperator(settings, dimension, CHUNK_WAIT_MILLIS, Names.CHUNKS_EMBEDDED))
+                        new EmbedOperator(
+                                settings, dimension, CHUNK_WAIT_MILLIS, Names.CHUNKS_EMBEDDED))
                 .setParallelism(settings.parallelism())
                 .uid("embed");
     }
@@ -73,8 +75,9 @@ public final class TextDataflow {
             Schema schema,
             int dimension,
             int k) {
-        return records.process(new ReadFunction(
- schema.ofTexts(settings.textKey()), k, Names.QUESTIONS_READ))
+        return records.process(
+                        new ReadFunction(
+                                schema.ofTexts(settings.textKey()), k, Names.QUESTIONS_READ))
                 .returns(Incoming.TYPE)
                 .setParallelism(records.getParallelism())
                 .name("read-questions")
@@ -83,7 +86,11 @@ public final class TextDataflow {
                 .transform(
                         "embed-questions",
                         Incoming.TYPE,
-                        new EmbedOperator(settings, dimension, QUESTION_WAIT_MILLIS, Names.QUESTIONS_EMBEDDED))
+                        new EmbedOperator(
+                                settings,
+                                dimension,
+                                QUESTION_WAIT_MILLIS,
+                                Names.QUESTIONS_EMBEDDED))
                 .setParallelism(settings.parallelism())
                 .uid("embed-questions");
     }

@@ -32,7 +32,7 @@ public record TextSettings(
     public static TextSettings fromJson(JsonNode documents, JsonNode embedding) {
         return new TextSettings(
                 documents.path("text").asText("text"),
-                documents.path("chunk").path("size").asInt(800),
+                documents.path("chunk").path("size").asInt(500),
                 documents.path("chunk").path("overlap").asInt(100),
                 embedding.path("model").asText(),
                 embedding.path("runtime").asText(""),

@@ -81,8 +81,7 @@ class DocumentsIT {
         flink.set(RestartStrategyOptions.RESTART_STRATEGY, "fixed-delay");
         flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_ATTEMPTS, 5);
         flink.set(RestartStrategyOptions.RESTART_STRATEGY_FIXED_DELAY_DELAY, Duration.ofMillis(10));
-        StreamExecutionEnvironment env =
-                StreamExecutionEnvironment.getExecutionEnvironment(flink);
+        StreamExecutionEnvironment env = StreamExecutionEnvironment.getExecutionEnvironment(flink);
         DataflowSettings settings =
                 DataflowSettings.of(
                                 "{\"dimension\": 8, \"metric\": \"cosine\", \"id\": \"string\","
@@ -152,7 +151,8 @@ class DocumentsIT {
         texts.forEach(
                 (id, sentences) -> {
                     for (int i = 0; i < sentences.size(); i++) {
-                        long before = sentences.subList(0, i).stream().mapToInt(String::length).sum();
+                        long before =
+                                sentences.subList(0, i).stream().mapToInt(String::length).sum();
                         expected.add(id + "@" + (before + 2L * i) + ":" + sentences.get(i));
                     }
                 });
@@ -171,7 +171,9 @@ class DocumentsIT {
         Incoming question = new Incoming();
         question.kind = Incoming.Kind.QUERY_LINE;
         question.line =
-                "{\"query_id\":" + ++asked + ",\"text\":\"harvest\",\"k\":1000,\"effort\":\"exact\"}";
+                "{\"query_id\":"
+                        + ++asked
+                        + ",\"text\":\"harvest\",\"k\":1000,\"effort\":\"exact\"}";
         questions.append(List.of(question));
         long end = System.nanoTime() + Duration.ofSeconds(20).toNanos();
         while (!answers.byQuery().containsKey(asked) && System.nanoTime() < end) {

@@ -163,7 +163,8 @@ class JobRunnerIT {
     void documentsAreCutEmbeddedAndReplaced() throws Exception {
         List<String> speeches = new ArrayList<>();
         for (int i = 0; i < 200; i++) {
-            String text = "Harvest number " + i + " was good. Peace prevails. " + "Trade. ".repeat(i % 9);
+            String text =
+                    "Harvest number " + i + " was good. Peace prevails. " + "Trade. ".repeat(i % 9);
             speeches.add("{\"id\":\"s" + i + "\",\"text\":\"" + text + "\",\"year\":" + i + "}");
         }
         speeches.add("{\"id\":\"s7\",\"text\":\"Railroads cross the plains.\",\"year\":1869}");
@@ -181,7 +182,8 @@ class JobRunnerIT {
                         "{\"query_id\":2,\"text\":\"harvest\",\"k\":9,\"filter\":{\"must\":["
                                 + "{\"key\":\"year\",\"range\":{\"gte\":1900}}]}"
                                 + exact,
-                        "{\"query_id\":3,\"text\":\"harvest\",\"k\":1000,\"with\":[\"year\"]" + exact,
+                        "{\"query_id\":3,\"text\":\"harvest\",\"k\":1000,\"with\":[\"year\"]"
+                                + exact,
                         "{\"query_id\":4}");
         Path answers = folder.resolve("out/answers.jsonl");
         ObjectNode job = job("cosine", 8, 2);
@@ -209,7 +211,8 @@ class JobRunnerIT {
                 .isEqualTo(
                         "{\"document\":\"s7\",\"start\":0,\"end\":27,"
                                 + "\"text\":\"Railroads cross the plains.\"}");
-        assertThat(byId.get(2).path("ids")).extracting(id -> id.asText().split("#")[0])
+        assertThat(byId.get(2).path("ids"))
+                .extracting(id -> id.asText().split("#")[0])
                 .containsOnly("s9");
         // Every row is asked for: those of s8, and the old ones of s7, are gone.
         List<String> documents = new ArrayList<>();
