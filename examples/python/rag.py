@@ -78,7 +78,7 @@ def main() -> None:
     )
     stops = list(STOPS)
     reached = threading.Semaphore(0)
-    counts = []
+    counts: list[int] = []
 
     def pass_stops(year: int) -> None:
         while stops and year >= stops[0]:

@@ -4,6 +4,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,8 +34,6 @@ def texts_of(documents, document):
 
 
 def test_a_transformer_gives_what_onnx_runtime_gives():
-    import onnxruntime
-
     model = rag.Model.open(MODELS / "words/transformer")
     assert (model.kind, model.dimension) == ("transformer", 8)
     cases = json.loads((MODELS / "words/expected.json").read_text())
@@ -49,7 +48,7 @@ def test_a_transformer_gives_what_onnx_runtime_gives():
         np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
 
 
-def test_a_transformer_cuts_what_is_too_long(model):
+def test_a_transformer_cuts_what_is_too_long():
     words = "peace " * 100
     short = rag.Model.open(MODELS / "words/transformer", tokens_max=8)
     assert (short.embed([words]) == short.embed([words + " war"])).all()
@@ -156,9 +155,10 @@ def test_documents_are_there_again_and_whole_after_a_crash(model, tmp_path, monk
 
 
 def test_a_refused_write_leaves_nothing_to_do_again(model, tmp_path):
-    with opened(model, path=tmp_path / "d", attributes={"year": "i64"}) as documents:
-        with pytest.raises(vstream.InvalidInput):
-            documents.upsert("a", SPEECH, {"year": "soon"})
+    documents = opened(model, path=tmp_path / "d", attributes={"year": "i64"})
+    with pytest.raises(vstream.InvalidInput):
+        documents.upsert("a", SPEECH, {"year": "soon"})
+    documents.close()
     with opened(model, path=tmp_path / "d", attributes={"year": "i64"}) as documents:
         assert len(documents) == 0
 
@@ -188,14 +188,16 @@ def test_a_search_beside_writers_sees_whole_documents(model):
         writer.join()
 
 
+HEARD = []
+
+
 class _Said(BaseHTTPRequestHandler):
     said = b""
     status = 200
-    heard: list = []
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.heard.append((self.path, self.headers["Authorization"], json.loads(body)))
+        HEARD.append((self.path, self.headers["Authorization"], json.loads(body)))
         self.send_response(self.status)
         self.end_headers()
         self.wfile.write(self.said)
@@ -223,7 +225,7 @@ def test_a_language_model_answers_from_the_passages(model, server):
     answer = documents.ask("how was the harvest?", k=1, language=language)
     assert answer.text == "A good one [1]."
     assert answer.citations() == [f"[1] 1861, 0-{answer.passages[0].end}"]
-    path, key, body = _Said.heard[-1]
+    path, key, body = HEARD[-1]
     assert (path, key, body["model"]) == ("/v1/chat/completions", "Bearer s3cret", "small")
     assert "[1] Peace prevails" in body["messages"][1]["content"]
     for status, said in [(401, b"s3cret"), (200, b"{}"), (200, b"no json"), (302, b"")]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from vstream import _arguments, _native
+from vstream import _arguments
 from vstream.collection import Collection
 from vstream.errors import InvalidInput
 from vstream.rag._folder import Folder
@@ -217,7 +218,8 @@ class Documents:
         with self._writing:
             # Of one that comes twice the last one counts.
             editions = {
-                one.document: one for one in map(self._edition, ids, given, rows, strict=True)
+                one.document: one
+                for one in starmap(self._edition, zip(ids, given, rows, strict=True))
             }
             return self._write(list(editions.values()))
 
@@ -330,14 +332,13 @@ class Documents:
         return f"Documents({self._model!r}, documents={len(self)})"
 
     def _embedded(self, question: str) -> NDArray[np.float32]:
-        [vector] = self._model.embed([_arguments.text("the question", question)])
+        texts = [_arguments.text("the question", question)]
+        vector: NDArray[np.float32] = self._model.embed(texts)[0]
         if not vector.any():
             raise InvalidInput("the question has no words: ask another one")
         return vector
 
-    def _search(
-        self, vector: NDArray[np.float32], k: int, where: Where | None
-    ) -> list[Passage]:
+    def _search(self, vector: NDArray[np.float32], k: int, where: Where | None) -> list[Passage]:
         def once() -> list[Passage]:
             found = self._collection.search(vector, k=k, where=where, with_=_everything(names))
             return [_passage(row, row.pop("distance")) for row in found.rows()]

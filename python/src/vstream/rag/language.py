@@ -49,7 +49,9 @@ class LanguageModel:
 
     __slots__ = ("_key", "_model", "_timeout", "_url")
 
-    def __init__(self, url: str, model: str, *, key: str | None = None, timeout: float = 60.0) -> None:
+    def __init__(
+        self, url: str, model: str, *, key: str | None = None, timeout: float = 60.0
+    ) -> None:
         """Keep the address; nothing is sent yet."""
         parts = urllib.parse.urlsplit(url)
         local = parts.hostname in ("127.0.0.1", "::1", "localhost")
@@ -77,7 +79,7 @@ class LanguageModel:
         headers = {"Content-Type": "application/json"}
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(  # noqa: S310 - the scheme was checked.
+        request = urllib.request.Request(
             f"{self._url}/chat/completions", json.dumps(body).encode(), headers
         )
         # A redirection would take the key elsewhere.

@@ -130,7 +130,7 @@ class Model:
         """
         made = object.__new__(cls)
         library = _installed_runtime() if runtime is None else _arguments.path(runtime)
-        made._native = _native.Model.open(  # noqa: SLF001 - of this class.
+        made._native = _native.Model.open(
             _arguments.path(path),
             library,
             _arguments.integer("tokens_max", tokens_max),
