@@ -16,8 +16,9 @@ use super::{normalise, ModelSettings};
 use crate::error::EmbedError;
 use crate::tokenizer::Tokenizer;
 
-/// Texts of one call of the model.
-const CALL_TEXTS_MAX: usize = 32;
+/// Texts of one call of the model. Of 256 glosses of WordNet a core embeds 109 per second by one, 146
+/// by eight and 112 by 32 in a call: more texts of unequal length share more padding.
+const CALL_TEXTS_MAX: usize = 8;
 /// Tokens of a text that are read unless the settings say otherwise.
 const TOKENS_MAX: usize = 256;
 const TOKENS_LIMIT: usize = 8_192;
