@@ -108,6 +108,12 @@ public record JobSettings(
     public record Checkpoint(
             long intervalMillis, String path, long timeoutMillis, int tolerableFailures) {}
 
+    /** Subtasks of the widest step. */
+    int slots() {
+        int partitions = dataflow.partitions();
+        return texts == null ? partitions : Math.max(partitions, texts.parallelism());
+    }
+
     /** True if records come from topics, without end. */
     public boolean unbounded() {
         return vectors.kind == Input.Kind.KAFKA;
