@@ -32,8 +32,8 @@ _MODELS = {
     ],
 }
 _QUESTIONS = [
-    "How do people and goods travel from coast to coast?",
-    "What threatens the peace of the nation?",
+    "What is the state of the roads, railroads and highways?",
+    "Which enemy threatens our peace?",
     "What is done for the farmers?",
 ]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from vstream import rag
 
 QUESTIONS = [
-    "How do people and goods travel across the country?",
+    "What is the state of the roads, railroads and highways?",
     "Which enemy threatens our peace?",
 ]
 # The years at which the questions are asked.

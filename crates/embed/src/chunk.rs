@@ -217,11 +217,13 @@ impl Chunker {
             pieces.push(piece(start, start + sentence.len(), chars));
             return;
         }
+        // Of about one length, so that no word is left over as a chunk of its own.
+        let usual = chars.div_ceil(chars.div_ceil(size));
         let (mut begin, mut length) = (start, 0);
         for (at, word) in sentence.split_word_bound_indices() {
             for (within, grapheme) in parts(word, size) {
                 let (at, chars) = (start + at + within, grapheme.chars().count());
-                if length + chars > size {
+                if length >= usual || length + chars > size {
                     pieces.push(piece(begin, at, length));
                     (begin, length) = (at, 0);
                 }

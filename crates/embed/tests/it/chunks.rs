@@ -43,6 +43,14 @@ fn sentences_stay_whole_and_overlap_by_whole_sentences() {
 }
 
 #[test]
+fn a_long_sentence_is_cut_into_parts_of_about_one_length() {
+    let text = "word ".repeat(41);
+    let chunks = chunker(100, 0).chunks(&text).unwrap();
+    let lengths: Vec<usize> = chunks.iter().map(|chunk| chunk.chars.len()).collect();
+    assert_eq!(lengths, [69, 69, 64]);
+}
+
+#[test]
 fn a_change_in_the_middle_leaves_the_hashes_of_the_rest() {
     let text = speech(60);
     let changed =

@@ -4,7 +4,7 @@
 >>> model = rag.Model.open(models / "words")
 >>> with rag.Documents.open(model) as documents:
 ...     change = documents.upsert("1861", "Peace prevails with every nation. Our harvest was good.")
-...     documents.ask("what about the harvest?", sentences=1).text
+...     documents.ask("our harvest was good?", sentences=1).text
 'Our harvest was good. [1]'
 """
 

@@ -285,7 +285,7 @@ class Documents:
         --------
         >>> documents = rag.Documents.open(rag.Model.open(models / "words"))
         >>> change = documents.upsert("1861", "Peace prevails. Our harvest was good.")
-        >>> answer = documents.ask("and the harvest?", sentences=1)
+        >>> answer = documents.ask("our harvest was good?", sentences=1)
         >>> answer.text, answer.citations()
         ('Our harvest was good. [1]', ['[1] 1861, 0-37'])
         """
