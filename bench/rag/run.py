@@ -33,10 +33,10 @@ SEED = 20_261
 BATCH = 32
 K = 5
 # Short texts to embed, documents and queries, by kind of model: a transformer takes its time.
-TEXTS = {"static": 100_000, "transformer": 1_500}
-GLOSSES = {"static": 50_000, "transformer": 5_000}
-QUERIES = {"static": 2_000, "transformer": 500}
-SPEECHES = {"static": 1_000, "transformer": 24}
+TEXTS = {"static": 100_000, "transformer": 1_000}
+GLOSSES = {"static": 50_000, "transformer": 3_000}
+QUERIES = {"static": 2_000, "transformer": 300}
+SPEECHES = {"static": 1_000, "transformer": 10}
 # Characters of a chunk: the usual number, and one at which a static model begins to blur.
 SIZES = (500, 800)
 
