@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.flink.streaming.api.watermark.Watermark;
 import org.apache.flink.streaming.util.OneInputStreamOperatorTestHarness;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 
 class EmbedOperatorTest {
@@ -19,6 +20,11 @@ class EmbedOperatorTest {
 
     private final NativeEmbedder model =
             NativeEmbedder.open(DocumentOperatorTest.MODEL, "", 256, 1);
+
+    @AfterEach
+    void close() {
+        model.close();
+    }
 
     @Test
     void aBatchEndsWhenItIsFullOrLateOrBeforeABarrier() throws Exception {
@@ -67,8 +73,10 @@ class EmbedOperatorTest {
 
     @Test
     void aModelThatDoesNotFitIsRefused() throws Exception {
-        assertThatThrownBy(() -> harness(7).close())
-                .hasMessageContaining("dimension 8 and collection.dimension is 7");
+        try (var harness = unopened(7)) {
+            assertThatThrownBy(harness::open)
+                    .hasMessageContaining("dimension 8 and collection.dimension is 7");
+        }
         assertThatThrownBy(() -> NativeEmbedder.open("no/such/model", "", 0, 0))
                 .isInstanceOf(EngineException.class)
                 .extracting(error -> ((EngineException) error).kind())
@@ -77,11 +85,17 @@ class EmbedOperatorTest {
 
     private static OneInputStreamOperatorTestHarness<Incoming, Incoming> harness(int dimension)
             throws Exception {
+        var harness = unopened(dimension);
+        harness.open();
+        return harness;
+    }
+
+    private static OneInputStreamOperatorTestHarness<Incoming, Incoming> unopened(int dimension)
+            throws Exception {
         var harness =
                 new OneInputStreamOperatorTestHarness<Incoming, Incoming>(
                         new EmbedOperator(DocumentOperatorTest.SETTINGS, dimension, 5, "sent"));
         harness.setup(Incoming.TYPE.createSerializer(null));
-        harness.open();
         return harness;
     }
 
