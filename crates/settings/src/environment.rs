@@ -102,6 +102,19 @@ fn check_sources(job: &JobSettings, problems: &mut Vec<String>) {
         Some(QuerySource::File { path, .. }) => check_file("queries.path", path, problems),
         Some(QuerySource::Kafka { .. }) | None => {}
     }
+    if let Some(embedding) = &job.embedding {
+        // The job opens the model at its start.
+        if !embedding.model.exists() {
+            problems.push(format!(
+                "embedding.model: {} does not exist. Correct the path, or get a model first (`make \
+                 data-models` gets those of the examples).",
+                embedding.model.display()
+            ));
+        }
+        if let Some(runtime) = &embedding.runtime {
+            check_file("embedding.runtime", runtime, problems);
+        }
+    }
 }
 
 fn check_file(key: &str, path: &Path, problems: &mut Vec<String>) {

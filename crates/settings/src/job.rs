@@ -14,6 +14,7 @@ use crate::environment;
 use crate::error::SettingsError;
 use crate::section::{Notes, Section};
 use crate::stream::{QuerySource, ResultSink, VectorSource, WorkloadSettings};
+use crate::texts::{self, DocumentSettings, EmbeddingSettings};
 
 /// Largest parallelism of any collection: one partition for each shard.
 const PARALLELISM_MAX: u64 = SHARDS_MAX as u64;
@@ -32,6 +33,10 @@ pub struct JobSettings {
     pub vectors: VectorSource,
     /// The source of queries. `None`: the job only ingests.
     pub queries: Option<QuerySource>,
+    /// Records are documents. `None`: they come with vectors.
+    pub documents: Option<DocumentSettings>,
+    /// The model that embeds documents and questions.
+    pub embedding: Option<EmbeddingSettings>,
     /// Mix and rate of the generated records.
     pub workload: WorkloadSettings,
     /// The destination of answers.
@@ -207,6 +212,12 @@ impl JobSettings {
             collection,
             vectors,
             queries: root.has("queries").then(|| QuerySource::read(&root.section("queries"))),
+            documents: root
+                .has("documents")
+                .then(|| DocumentSettings::read(&root.section("documents"))),
+            embedding: root
+                .has("embedding")
+                .then(|| EmbeddingSettings::read(&root.section("embedding"))),
             workload: WorkloadSettings::read(&root.section("workload")),
             results: ResultSink::read(&root.section("results")),
             training_sample: root.integer("training-sample", 16..=10_000_000, Some(20_000))
@@ -262,6 +273,7 @@ impl JobSettings {
         self.check_rebalance(root);
         self.check_groups(root);
         self.check_reads(root);
+        texts::check_together(self, root);
         if let EncoderSettings::Cells { cells, .. } = self.collection.encoder {
             if cells * ROWS_PER_CELL > self.training_sample {
                 let sentence = format!(

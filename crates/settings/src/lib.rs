@@ -30,6 +30,7 @@ mod route;
 mod schema;
 mod section;
 mod stream;
+mod texts;
 mod units;
 
 pub use address::FolderAddress;
@@ -45,3 +46,4 @@ pub use job::{
 pub use kafka::{AnswerFormat, Delivery, KafkaFormat, KafkaInput, KafkaOutput, KafkaStart};
 pub use schema::GroupingSettings;
 pub use stream::{QuerySource, RatioSettings, ResultSink, VectorSource, WorkloadSettings};
+pub use texts::{ChunkSettings, DocumentSettings, EmbeddingSettings};

@@ -5,6 +5,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use vstream_embed::{EmbedError, EmbedErrorKind};
 use vstream_engine::{Error, ErrorKind, Refused};
 
 /// A failed call: a class of `vstream.errors`, and a full sentence.
@@ -63,6 +64,19 @@ impl From<vstream_group::Error> for Failure {
 impl From<vstream_group::QueryError> for Failure {
     fn from(error: vstream_group::QueryError) -> Failure {
         Failure::invalid(error.to_string())
+    }
+}
+
+impl From<EmbedError> for Failure {
+    fn from(error: EmbedError) -> Failure {
+        let exception = match error.kind() {
+            EmbedErrorKind::Invalid => "InvalidInput",
+            EmbedErrorKind::Unsupported => "Unsupported",
+            EmbedErrorKind::Corrupt => "CorruptData",
+            EmbedErrorKind::Io => "StorageError",
+            EmbedErrorKind::Internal => "InternalError",
+        };
+        Failure { exception, message: error.message().to_owned() }
     }
 }
 

@@ -8,6 +8,7 @@
 mod answers;
 mod collection;
 mod counts;
+mod embed;
 mod failure;
 mod fields;
 mod filters;
@@ -28,6 +29,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::collection::Collection;
+    #[pymodule_export]
+    use super::embed::{sentences, split, Model};
     #[pymodule_export]
     use super::groups::{Group, Groups};
 

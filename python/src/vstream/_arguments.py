@@ -72,6 +72,19 @@ def real(name: str, value: object) -> float:
         raise InvalidInput(f"{name} is a {type(value).__name__}: pass a number") from None
 
 
+def text(what: str, value: object) -> str:
+    """Return a text that can be written as UTF-8."""
+    if not isinstance(value, str):
+        raise InvalidInput(f"{what} is a {type(value).__name__}: pass a str")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            message = "half of a surrogate pair is no character"
+            raise InvalidInput(f"{what} has no UTF-8 at {error.start}: {message}") from None
+    return value
+
+
 def name(what: str, value: object) -> str:
     """Return a name. The engine checks whether it knows the name."""
     if not isinstance(value, str):

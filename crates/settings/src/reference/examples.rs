@@ -43,6 +43,10 @@ const MINIMAL: &[&str] = &[
      queries: {kind: kafka, brokers: 'a:1', topic: q, group: g}\n\
      results: {kind: kafka, brokers: 'a:1', topic: r, transactional-id-prefix: p}\n\
      checkpoint: {path: c}\n",
+    "collection: {dimension: 4, metric: cosine, id: string}\n\
+     vectors: {kind: file, path: v.jsonl}\n\
+     documents: {}\n\
+     embedding: {model: m}\n",
 ];
 
 /// Jobs with the keys that are absent unless they are given.
@@ -75,6 +79,10 @@ const FULL: &[&str] = &[
      queries: {kind: kafka, brokers: 'a:1', topic: q, group: g, format: avro, \
                schema-registry: 'http://r:1'}\n\
      results: {kind: blackhole}\n",
+    "collection: {dimension: 4, metric: cosine, id: string}\n\
+     vectors: {kind: file, path: v.jsonl}\n\
+     documents: {chunk: {}}\n\
+     embedding: {model: m, runtime: r}\n",
 ];
 
 /// Every job, with whether it is one of the smallest. The full ones come first, so that keys keep

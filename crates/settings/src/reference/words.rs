@@ -34,6 +34,8 @@ pub(super) const CLOSING: &str = "
 - `format: avro` needs `schema` or `schema-registry`, not both.
 - `workload` belongs to generated vectors. A generated stream needs an end: `workload.duration` or
   `vectors.limit`.
+- `documents` and `embedding` belong together. They need `collection.id: string` and the metric `cosine`, files or
+  topics with `format: json`, and neither groups that are isolated nor a `time-to-live`.
 - `snapshot` is refused in a job over topics: it is written when a job ends by itself.
 ";
 
@@ -88,6 +90,19 @@ pub(super) const TABLES: &[(&str, &str, &str)] = &[
         "JSON lines: `{\"query_id\": 1, \"vector\": [0.5, 1], \"k\": 3}`.",
     ),
     ("queries[generator]", "`kind: generator`", "Rows of a matrix file, over and over."),
+    (
+        "documents",
+        "`documents`",
+        "Records are documents: `{\"id\": \"speech-7\", \"text\": \"...\"}`. Each is cut into chunks, and \
+         a query asks with `text` in place of `vector`: [documents and questions](rag.md). With \
+         `embedding`.",
+    ),
+    ("documents.chunk", "`documents.chunk`", "How documents are cut."),
+    (
+        "embedding",
+        "`embedding`",
+        "The model that turns texts into vectors. With `documents`.",
+    ),
     (
         "results",
         "`results`",
@@ -149,6 +164,43 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     ("", "collection", "What is indexed."),
     ("", "vectors", "Where vectors come from."),
     ("", "queries", "Where queries come from."),
+    ("", "documents", "That records are texts, and how they are cut."),
+    ("", "embedding", "How texts become vectors."),
+    ("documents", "text", "Key of the text in a record."),
+    ("documents", "chunk", "How documents are cut."),
+    (
+        "documents.chunk",
+        "size",
+        "Most characters of a chunk. Sentences stay whole unless they are longer.",
+    ),
+    (
+        "documents.chunk",
+        "overlap",
+        "Most characters that a chunk repeats of the one before, in whole sentences; at most half of \
+         `size`.",
+    ),
+    (
+        "embedding",
+        "model",
+        "A folder with `tokenizer.json` and with `model.safetensors`, a table with a vector per token, or \
+         `model.onnx`, a sentence transformer; or one of the latter two files. Its dimension is that of \
+         the collection.",
+    ),
+    (
+        "embedding",
+        "runtime",
+        "The shared library of ONNX Runtime, for a transformer. Without it the file that the variable \
+         `ORT_DYLIB_PATH` names, or `libonnxruntime.so` beside the model.",
+    ),
+    ("embedding", "tokens", "Tokens of a text that a transformer reads; the rest is cut off."),
+    ("embedding", "threads", "Threads that a transformer computes with, in each subtask."),
+    (
+        "embedding",
+        "parallelism",
+        "Subtasks that embed chunks, and as many again that embed questions. Each has its own copy of \
+         the model.",
+    ),
+    ("embedding", "batch", "Most texts that are embedded together."),
     ("", "workload", "Rate and mix of a generated stream."),
     ("", "results", "Where answers go."),
     ("", "training-sample", "First vectors of the stream, from which the encoder is trained."),

@@ -602,3 +602,57 @@ fn a_collection_from_json_says_the_same() {
         ]
     );
 }
+
+#[test]
+fn documents_and_what_they_need() {
+    refuses(
+        "documents={chunk: {size: 100, overlap: 60}}",
+        "documents.chunk.overlap: 60 is more than half of 100, the size of a chunk. Lower it.",
+    );
+    refuses(
+        "documents={text: id}",
+        "documents.text: 'id' is another part of a record. Name its text.",
+    );
+    assert_eq!(
+        problems_after(&["documents={}", "collection.metric=l2"]),
+        [
+            "embedding: this key is missing, and documents is there. Give both or neither.",
+            "collection.id: chunks have texts as ids. Set it to string.",
+            "collection.metric: vectors of texts are directions. Set it to cosine.",
+            "vectors.kind: a generator makes no texts. Set it to file or kafka.",
+        ]
+    );
+    refuses(
+        "embedding={model: m}",
+        "documents: this key is missing, and embedding is there. Give both or neither.",
+    );
+    let topic = "kind: kafka, brokers: 'a:1', topic: t, group: g";
+    assert_eq!(
+        problems_after(&[
+            "collection.id=string",
+            &format!("vectors={{{topic}, format: raw}}"),
+            &format!("queries={{{topic}, format: raw}}"),
+            "workload.duration=0 ms",
+            "documents={}",
+            "embedding={model: m}",
+        ]),
+        [
+            "vectors.format: documents come as JSON. Set it to json.",
+            "queries.format: questions come as JSON. Set it to json.",
+        ]
+    );
+    assert_eq!(
+        problems_after(&[
+            "collection.id=string",
+            "vectors={kind: file, path: DIR/base.fbin}",
+            "queries={kind: file, path: DIR/base.fbin}",
+            "workload.duration=0 ms",
+            "documents={}",
+            "embedding={model: DIR/none}",
+        ]),
+        [
+            "embedding.model: DIR/none does not exist. Correct the path, or get a model first (`make \
+             data-models` gets those of the examples)."
+        ]
+    );
+}

@@ -1,5 +1,6 @@
 //! The language border: each function is one call of `Bridge.java`. It converts the arguments and
-//! passes them on. `bridge/router.rs` has the calls of routers, `bridge/state.rs` those of shared states.
+//! passes them on. `bridge/router.rs` has the calls of routers, `bridge/state.rs` those of shared states,
+//! `bridge/texts.rs` those of texts.
 
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ use crate::serve::{Moment, Serve};
 
 mod router;
 mod state;
+mod texts;
 
 /// Engines that Java holds.
 pub(crate) static ENGINES: Handles<Box<dyn Serve>> = Handles::new("engine", 1);

@@ -9,7 +9,7 @@
 //!    ([`buffer`]) and call the engine; [`serve`] says what both kinds of partitions do. They use
 //!    [`handover`] when rows change partition, with [`late`] for updates that come before their row
 //!    and [`leaving`] for rows that are updated after they left; [`state`] has the files of a
-//!    checkpoint. [`filters`] and [`ranked`] read what queries ask.
+//!    checkpoint. [`filters`] and [`ranked`] read what queries ask. [`texts`] has models and chunks.
 //! 5. [`failure`] turns an error or a panic into an `EngineException`; the JVM lives on.
 
 mod answer;
@@ -31,4 +31,5 @@ mod router;
 mod sample;
 mod serve;
 mod state;
+mod texts;
 mod written;

@@ -154,5 +154,15 @@ final class Bridge {
 
     static native void filtersClose(long filters);
 
+    static native long embedderOpen(String model, String runtime, int tokensMax, int threads);
+
+    static native int embedderDimension(long embedder);
+
+    static native byte[] embedderEmbed(long embedder, byte[] texts);
+
+    static native void embedderClose(long embedder);
+
+    static native byte[] chunksSplit(byte[] document, int size, int overlap);
+
     static native void yieldToOthers();
 }

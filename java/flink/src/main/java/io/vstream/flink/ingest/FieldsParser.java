@@ -5,6 +5,7 @@ import io.vstream.flink.row.FieldsBuilder;
 import io.vstream.flink.row.JsonCopy;
 import io.vstream.flink.row.Refusal;
 import io.vstream.flink.row.Schema;
+import io.vstream.flink.row.Texts;
 import io.vstream.nativecore.RowFields;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -36,6 +37,8 @@ public final class FieldsParser {
 
     /** A value that no attribute has. */
     private static final Object NO_VALUE = new Object();
+
+    private static final float[] NO_VECTOR = new float[0];
 
     private static final JsonFactory JSON = new JsonFactory();
 
@@ -83,6 +86,35 @@ public final class FieldsParser {
     /** True if rows are in groups. */
     boolean grouped() {
         return fields.schema().grouped();
+    }
+
+    /** True if records come with a text in place of a vector. */
+    boolean ofTexts() {
+        return !fields.schema().textKey().isEmpty();
+    }
+
+    /** True if a record has its text under that name. */
+    boolean isText(String name, boolean query) {
+        return ofTexts() && name.equals(query ? "text" : fields.schema().textKey());
+    }
+
+    /** Reads a text that stands in place of a vector. */
+    Reason text(JsonParser json, Incoming record) throws IOException {
+        boolean whole =
+                json.currentToken() == JsonToken.VALUE_STRING && Texts.isWhole(json.getText());
+        if (!whole) {
+            problem = "the text of a record is a text without half characters";
+            return Reason.MALFORMED_LINE;
+        }
+        record.text = json.getText();
+        record.vector = NO_VECTOR;
+        return null;
+    }
+
+    /** Refuses a vector where a text is to be embedded. */
+    Reason vectorForText() {
+        problem = "a record of this job has a text, and no vector";
+        return Reason.MALFORMED_LINE;
     }
 
     /** Reads the name of a group. Where rows are in none, it may be that of an attribute. */

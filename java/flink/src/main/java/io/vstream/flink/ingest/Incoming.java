@@ -49,6 +49,7 @@ public final class Incoming {
     private static final int HAS_PROBLEM = 8;
     private static final int HAS_GROUP = 16;
     private static final int HAS_RANK = 32;
+    private static final int HAS_TEXT = 64;
 
     private static final Kind[] KINDS = Kind.values();
     private static final BadRecord.Reason[] REASONS = BadRecord.Reason.values();
@@ -119,6 +120,15 @@ public final class Incoming {
     /** What is wrong with an {@link Kind#UNREADABLE} record, in words; empty if nobody said. */
     public String problem = "";
 
+    /** Text of a document, of a chunk or of a query that is still to be embedded, or null. */
+    public String text;
+
+    /**
+     * Number that stands for the document of a chunk, for whoever chooses the way of the record: it
+     * does not travel.
+     */
+    public long document;
+
     /** Forgets what not every record has. */
     public void clearExtras() {
         fields = RowFields.NONE;
@@ -129,6 +139,8 @@ public final class Incoming {
         group = "";
         order = "";
         problem = "";
+        text = null;
+        document = 0;
     }
 
     private int extras() {
@@ -138,7 +150,8 @@ public final class Incoming {
                 | (asks ? ASKS : 0)
                 | (problem.isEmpty() ? 0 : HAS_PROBLEM)
                 | (group.isEmpty() ? 0 : HAS_GROUP)
-                | (order.isEmpty() ? 0 : HAS_RANK);
+                | (order.isEmpty() ? 0 : HAS_RANK)
+                | (text == null ? 0 : HAS_TEXT);
     }
 
     private void writeExtras(DataOutputView target) throws IOException {
@@ -167,6 +180,9 @@ public final class Incoming {
         if ((extras & HAS_RANK) != 0) {
             write(order, target);
         }
+        if ((extras & HAS_TEXT) != 0) {
+            write(text, target);
+        }
     }
 
     private void readExtras(DataInputView source) throws IOException {
@@ -194,6 +210,9 @@ public final class Incoming {
         }
         if ((extras & HAS_RANK) != 0) {
             order = read(source);
+        }
+        if ((extras & HAS_TEXT) != 0) {
+            text = read(source);
         }
     }
 
@@ -247,6 +266,8 @@ public final class Incoming {
             to.problem = from.problem;
             to.group = from.group;
             to.order = from.order;
+            to.text = from.text;
+            to.document = from.document;
             return to;
         }
 

@@ -21,7 +21,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.json.JsonRead
  * {@code "op":"update"} without a vector, and {@code "if":{"newer":17}}; a query {@code filter},
  * {@code with} and {@code radius}: see {@link FieldsParser}. Where rows are in groups, both name
  * their {@code group}, a query may have {@code text}, {@code rank} and {@code parameters}, and
- * {@code {"op":"drop-group","group":"ann"}} removes one.
+ * {@code {"op":"drop-group","group":"ann"}} removes one. Where records come with texts, a text
+ * stands in place of the vector.
  */
 public final class LineParser {
 
@@ -124,6 +125,10 @@ public final class LineParser {
             fields.id = true;
             return !query && extras.textIds() ? extras.id(json, record) : id(json, record);
         }
+        if (extras.isText(name, query)) {
+            fields.vector = json.currentToken() != JsonToken.VALUE_NULL;
+            return fields.vector ? extras.text(json, record) : null;
+        }
         return query ? ofQuery(name, json, record, fields) : ofRow(name, json, record, fields);
     }
 
@@ -131,6 +136,9 @@ public final class LineParser {
             throws IOException {
         switch (name) {
             case "vector":
+                if (extras.ofTexts()) {
+                    return extras.vectorForText();
+                }
                 // A row in which only other columns have changed may come with null.
                 fields.vector = json.currentToken() != JsonToken.VALUE_NULL;
                 return fields.vector ? vector(json, record) : null;
@@ -172,6 +180,9 @@ public final class LineParser {
             throws IOException {
         switch (name) {
             case "vector":
+                if (extras.ofTexts()) {
+                    return extras.vectorForText();
+                }
                 fields.vector = true;
                 return vector(json, record);
             case "k":

@@ -117,7 +117,7 @@ public final class JobRunner {
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, restore));
         VStreamJob.add(env, job, gateName);
-        try (LocalCluster cluster = new LocalCluster(1, job.dataflow().partitions())) {
+        try (LocalCluster cluster = new LocalCluster(1, job.slots())) {
             JobID id = cluster.submit(env, job.name());
             Thread stop = new Thread(() -> cancel(cluster, id), "vstream-stop");
             Runtime.getRuntime().addShutdownHook(stop);

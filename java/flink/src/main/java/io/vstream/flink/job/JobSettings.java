@@ -7,6 +7,7 @@ import io.vstream.flink.kafka.KafkaInput;
 import io.vstream.flink.kafka.KafkaOutput;
 import io.vstream.flink.row.Schema;
 import io.vstream.flink.search.ReadSettings;
+import io.vstream.flink.text.TextSettings;
 import java.util.EnumSet;
 import java.util.Locale;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
@@ -26,6 +27,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
  * @param results where answers go
  * @param checkpoint when and where, or null
  * @param snapshotFolder receives the engines at the end, or null
+ * @param texts how texts become vectors, or null where records come with vectors
  */
 public record JobSettings(
         String name,
@@ -36,7 +38,8 @@ public record JobSettings(
         Workload workload,
         Results results,
         Checkpoint checkpoint,
-        String snapshotFolder) {
+        String snapshotFolder,
+        TextSettings texts) {
 
     private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -106,6 +109,12 @@ public record JobSettings(
     public record Checkpoint(
             long intervalMillis, String path, long timeoutMillis, int tolerableFailures) {}
 
+    /** Subtasks of the widest step. */
+    int slots() {
+        int partitions = dataflow.partitions();
+        return texts == null ? partitions : Math.max(partitions, texts.parallelism());
+    }
+
     /** True if records come from topics, without end. */
     public boolean unbounded() {
         return vectors.kind == Input.Kind.KAFKA;
@@ -125,6 +134,10 @@ public record JobSettings(
                     "The job is not JSON: " + e.getOriginalMessage() + ".", e);
         }
         boolean asked = present(job.path("queries"));
+        TextSettings texts =
+                present(job.path("documents"))
+                        ? TextSettings.fromJson(job.path("documents"), need(job, "embedding"))
+                        : null;
         Schema rows = Schema.fromJson(job.path("collection"));
         Input queries = asked ? input(job.path("queries"), true, rows) : null;
         String snapshot = text(job.path("snapshot").path("path"));
@@ -143,7 +156,8 @@ public record JobSettings(
                                 job.path("checkpoint").path("timeout").asLong(120_000),
                                 job.path("checkpoint").path("tolerable-failures").asInt(10))
                         : null,
-                snapshot);
+                snapshot,
+                texts);
     }
 
     private static DataflowSettings dataflow(JsonNode job, Input queries, String snapshot) {

@@ -32,6 +32,9 @@ final class QuietCheck {
 
     /** True if nothing is on its way. Meaningful while every source waits or has ended. */
     boolean quiet() {
+        if (!textsAreEmbedded()) {
+            return false;
+        }
         long accepted = metrics.sum(Names.ACCEPTED);
         long sampled = metrics.sum(Names.SAMPLED);
         if (!started() || !metrics.sameAttempt()) {
@@ -48,6 +51,16 @@ final class QuietCheck {
         }
         long sent = metrics.sum(Names.SENT);
         return metrics.sum(Names.APPLIED) == sent;
+    }
+
+    /** True if no document and no chunk is on its way to decode; so it is where there are none. */
+    private boolean textsAreEmbedded() {
+        long read = metrics.sum(Names.DOCUMENTS_READ);
+        if (metrics.sum(Names.DOCUMENTS_SPLIT) != read) {
+            return false;
+        }
+        long sent = metrics.sum(Names.CHUNKS_SENT);
+        return metrics.sum(Names.CHUNKS_EMBEDDED) == sent;
     }
 
     private boolean started() {

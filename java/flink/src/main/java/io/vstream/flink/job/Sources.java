@@ -14,6 +14,7 @@ import io.vstream.flink.source.Mix;
 import io.vstream.flink.source.Script;
 import io.vstream.flink.source.ScriptSource;
 import io.vstream.flink.source.SourceOffsetsOperator;
+import io.vstream.flink.text.TextDataflow;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -37,6 +38,24 @@ public final class Sources {
      * @throws IllegalArgumentException with a sentence if a file is missing or does not fit
      */
     public static SearchDataflow.Inputs add(
+            StreamExecutionEnvironment env, JobSettings job, String gate, boolean needsTraining) {
+        SearchDataflow.Inputs read = read(env, job, gate, needsTraining);
+        if (job.texts() == null) {
+            return read;
+        }
+        Schema rows = job.dataflow().schema();
+        int dimension = job.dataflow().rules().dimension();
+        TextDataflow.check(job.texts(), dimension);
+        return new SearchDataflow.Inputs(
+                TextDataflow.documents(
+                        read.vectors(), job.texts(), rows, dimension, job.dataflow().partitions()),
+                read.queries() == null
+                        ? null
+                        : TextDataflow.questions(
+                                read.queries(), job.texts(), rows, dimension, job.queries().k()));
+    }
+
+    private static SearchDataflow.Inputs read(
             StreamExecutionEnvironment env, JobSettings job, String gate, boolean needsTraining) {
         if (job.vectors().generator()) {
             Script script = new GeneratorScript(generator(job, needsTraining));
@@ -79,18 +98,23 @@ public final class Sources {
     }
 
     private static SearchDataflow.Inputs topics(StreamExecutionEnvironment env, JobSettings job) {
-        Schema rows = job.dataflow().schema();
+        boolean embeds = job.texts() != null;
+        Schema plain = job.dataflow().schema();
+        Schema rows = embeds ? plain.ofTexts(job.texts().textKey()) : plain;
         ShardKeys keys = job.dataflow().keys();
         DataStream<Incoming> records =
                 Topics.source(env, job.vectors().kafka(), false, 1, rows, "vector-topic")
                         .setParallelism(job.dataflow().partitions());
         DataStream<Incoming> vectors =
-                records.transform(
-                                "mark-offsets",
-                                Incoming.TYPE,
-                                new SourceOffsetsOperator(keys, PartitionCount.ofChannels(keys)))
-                        .setParallelism(records.getParallelism())
-                        .uid("mark-offsets");
+                embeds
+                        ? records
+                        : records.transform(
+                                        "mark-offsets",
+                                        Incoming.TYPE,
+                                        new SourceOffsetsOperator(
+                                                keys, PartitionCount.ofChannels(keys)))
+                                .setParallelism(records.getParallelism())
+                                .uid("mark-offsets");
         if (job.queries() == null) {
             return new SearchDataflow.Inputs(vectors, null);
         }

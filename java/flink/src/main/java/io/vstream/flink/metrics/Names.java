@@ -37,6 +37,40 @@ public final class Names {
     /** When the measured phase began, nanoseconds since 1970, or 0. */
     public static final String MEASURED_SINCE = "measuredSinceNanos";
 
+    // Texts.
+    /** Records of documents read since this attempt began. */
+    public static final String DOCUMENTS_READ = "documentsRead";
+
+    /** Records of documents cut into chunks since this attempt began. */
+    public static final String DOCUMENTS_SPLIT = "documentsSplit";
+
+    /** Records of documents since this attempt began that a newer one had come before. */
+    public static final String STALE_DOCUMENTS = "staleDocuments";
+
+    /** Records of chunks sent since this attempt began. */
+    public static final String CHUNKS_SENT = "chunksSent";
+
+    /** Chunks since this attempt began that were there already, and were not embedded again. */
+    public static final String CHUNKS_KEPT = "chunksKept";
+
+    /** Records that passed the embedding since this attempt began, those without texts too. */
+    public static final String CHUNKS_EMBEDDED = "chunksEmbedded";
+
+    /** Questions read since this attempt began. */
+    public static final String QUESTIONS_READ = "questionsRead";
+
+    /** Questions that passed the embedding since this attempt began. */
+    public static final String QUESTIONS_EMBEDDED = "questionsEmbedded";
+
+    /** Texts embedded since this attempt began. */
+    public static final String TEXTS_EMBEDDED = "textsEmbedded";
+
+    /** Batches of these texts. */
+    public static final String EMBED_BATCHES = "embedBatches";
+
+    /** Time of a batch. */
+    public static final String EMBED_LATENCY = "embedLatency";
+
     // Decode.
     /** Vector records accepted since this attempt began. */
     public static final String ACCEPTED = "accepted";

@@ -33,6 +33,7 @@ public final class Schema implements Serializable {
     private final long seed;
     private final boolean grouped;
     private final int shards;
+    private final String textKey;
 
     /**
      * One attribute.
@@ -63,7 +64,7 @@ public final class Schema implements Serializable {
      * @param seed of the collection, from which the key of the hash of ids is made
      */
     public Schema(boolean textIds, List<Attribute> attributes, int payloadMax, long seed) {
-        this(textIds, attributes, payloadMax, seed, false, SHARDS);
+        this(textIds, attributes, payloadMax, seed, false, SHARDS, "");
     }
 
     private Schema(
@@ -72,7 +73,9 @@ public final class Schema implements Serializable {
             int payloadMax,
             long seed,
             boolean grouped,
-            int shards) {
+            int shards,
+            String textKey) {
+        this.textKey = textKey;
         this.grouped = grouped;
         this.shards = shards;
         this.textIds = textIds;
@@ -99,7 +102,22 @@ public final class Schema implements Serializable {
                 collection.path("payload-limit").asInt(carries ? PAYLOAD_MAX : 0),
                 collection.path("seed").asLong(42),
                 grouped,
-                collection.path("shards").asInt(SHARDS));
+                collection.path("shards").asInt(SHARDS),
+                "");
+    }
+
+    /**
+     * The same schema, of records that come with a text in place of a vector.
+     *
+     * @param key of the text in a record; in a query it is always {@code text}
+     */
+    public Schema ofTexts(String key) {
+        return new Schema(textIds, attributes, payloadMax, seed, grouped, shards, key);
+    }
+
+    /** Key of the text of a record; empty where records come with vectors. */
+    public String textKey() {
+        return textKey;
     }
 
     /** True if ids are texts. */

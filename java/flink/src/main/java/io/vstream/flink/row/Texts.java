@@ -4,14 +4,14 @@ import java.time.DateTimeException;
 import java.time.OffsetDateTime;
 
 /** Checks and readings of texts. */
-final class Texts {
+public final class Texts {
 
     private Texts() {}
 
     /**
      * True unless the text has half of a character that takes two, which UTF-8 has no bytes for.
      */
-    static boolean isWhole(String text) {
+    public static boolean isWhole(String text) {
         for (int at = 0; at < text.length(); at++) {
             char one = text.charAt(at);
             if (Character.isSurrogate(one)) {

@@ -14,6 +14,8 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
@@ -154,6 +156,70 @@ class JobRunnerIT {
         assertThat(lines)
                 .extracting(line -> line.path("query_id") + ":" + line.path("ids"))
                 .containsExactlyInAnyOrder("6:[0,1]", "7:[1,2]", "8:[]");
+    }
+
+    /** Questions wait until every chunk is embedded and in the index. */
+    @Test
+    void documentsAreCutEmbeddedAndReplaced() throws Exception {
+        List<String> speeches = new ArrayList<>();
+        for (int i = 0; i < 200; i++) {
+            String text =
+                    "Harvest number " + i + " was good. Peace prevails. " + "Trade. ".repeat(i % 9);
+            speeches.add("{\"id\":\"s" + i + "\",\"text\":\"" + text + "\",\"year\":" + i + "}");
+        }
+        speeches.add("{\"id\":\"s7\",\"text\":\"Railroads cross the plains.\",\"year\":1869}");
+        speeches.add("{\"id\":\"s8\",\"op\":\"delete\"}");
+        speeches.add("{\"id\":\"s9\",\"op\":\"update\",\"year\":1900}");
+        speeches.add("{\"id\":\"bad\",\"vector\":[1,2,3,4,5,6,7,8]}");
+        speeches.add("{\"id\":\"bad\",\"text\":7}");
+        speeches.add("{\"id\":\"bad\",\"text\":\"a\",\"payload\":{}}");
+        Path vectors = lines("speeches.jsonl", speeches.toArray(String[]::new));
+        String exact = ",\"effort\":\"exact\"}";
+        Path queries =
+                lines(
+                        "questions.jsonl",
+                        "{\"query_id\":1,\"text\":\"railroads cross the plains\",\"k\":1" + exact,
+                        "{\"query_id\":2,\"text\":\"harvest\",\"k\":9,\"filter\":{\"must\":["
+                                + "{\"key\":\"year\",\"range\":{\"gte\":1900}}]}"
+                                + exact,
+                        "{\"query_id\":3,\"text\":\"harvest\",\"k\":1000,\"with\":[\"year\"]"
+                                + exact,
+                        "{\"query_id\":4}");
+        Path answers = folder.resolve("out/answers.jsonl");
+        ObjectNode job = job("cosine", 8, 2);
+        ObjectNode collection = (ObjectNode) job.get("collection");
+        collection.put("id", "string").putObject("attributes").put("year", "i64");
+        job.putObject("vectors").put("kind", "file").put("path", vectors.toString());
+        job.putObject("queries").put("kind", "file").put("path", queries.toString()).put("k", 3);
+        job.putObject("documents").putObject("chunk").put("size", 64).put("overlap", 0);
+        job.putObject("embedding")
+                .put("model", "../../crates/embed/tests/fixtures/words")
+                .put("parallelism", 2);
+        job.putObject("results").put("kind", "file").put("path", answers.toString());
+
+        assertThat(run(job)).as(err.toString()).isZero();
+
+        JsonNode bad = result().path("bad_by_reason");
+        assertThat(bad.path("malformed_line").asInt()).isEqualTo(3);
+        assertThat(bad.path("wrong_type").asInt()).isEqualTo(1);
+        Map<Integer, JsonNode> byId =
+                Files.readAllLines(answers).stream()
+                        .map(JobRunnerIT::parse)
+                        .collect(Collectors.toMap(one -> one.path("query_id").asInt(), one -> one));
+        assertThat(byId.keySet()).containsExactlyInAnyOrder(1, 2, 3);
+        assertThat(byId.get(1).path("rows").path(0).path("payload").toString())
+                .isEqualTo(
+                        "{\"document\":\"s7\",\"start\":0,\"end\":27,"
+                                + "\"text\":\"Railroads cross the plains.\"}");
+        assertThat(byId.get(2).path("ids"))
+                .extracting(id -> id.asText().split("#")[0])
+                .containsOnly("s9");
+        // Every row is asked for: those of s8, and the old ones of s7, are gone.
+        List<String> documents = new ArrayList<>();
+        byId.get(3).path("ids").forEach(id -> documents.add(id.asText().split("#")[0]));
+        assertThat(documents).doesNotContain("s8", "bad").contains("s0", "s199");
+        assertThat(documents).filteredOn("s7"::equals).hasSize(1);
+        assertThat(byId.get(3).path("rows").path(0).path("attributes").has("year")).isTrue();
     }
 
     @Test

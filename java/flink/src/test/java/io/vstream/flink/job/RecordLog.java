@@ -70,7 +70,7 @@ record RecordLog(String name) implements Script {
             }
             Incoming record = records.get((int) position++);
             into.kind = record.kind;
-            into.line = "";
+            into.line = record.line;
             into.id = record.id;
             into.vector = record.vector.clone();
             into.k = record.k;
