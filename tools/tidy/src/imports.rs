@@ -5,6 +5,7 @@ use crate::tree::File;
 /// Beginnings of what may be imported; docs/design/dependencies.md gives the reasons.
 const ALLOWED: &[&str] = &[
     "java.",
+    "javax.net.",
     "io.vstream.",
     "org.apache.flink.",
     "org.apache.avro.",
