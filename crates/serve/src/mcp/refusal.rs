@@ -22,7 +22,7 @@ pub(super) struct Refusal {
     pub(super) status: StatusCode,
     code: i64,
     message: String,
-    data: Option<Json>,
+    data: Option<Box<Json>>,
 }
 
 impl Refusal {
@@ -33,7 +33,7 @@ impl Refusal {
     }
 
     pub(super) fn with_data(self, data: Json) -> Refusal {
-        Refusal { data: Some(data), ..self }
+        Refusal { data: Some(Box::new(data)), ..self }
     }
 
     pub(super) fn with_status(self, status: StatusCode) -> Refusal {
@@ -44,7 +44,7 @@ impl Refusal {
     pub(super) fn answer(self, id: Option<&Id>) -> Response {
         let mut error = json!({"code": self.code, "message": self.message});
         if let Some(data) = self.data {
-            error["data"] = data;
+            error["data"] = *data;
         }
         let body = json!({"jsonrpc": "2.0", "id": id, "error": error});
         json_response(self.status, body.to_string())
