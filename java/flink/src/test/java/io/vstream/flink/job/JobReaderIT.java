@@ -46,15 +46,7 @@ class JobReaderIT {
     void answersGoOnThroughHandOversAndARestart(Fault failure) throws Exception {
         WriteScript script =
                 new WriteScript(
-                        8,
-                        SEED + failure.ordinal(),
-                        true,
-                        IDS,
-                        WRITES,
-                        40,
-                        4_000,
-                        1_000,
-                        WRITES);
+                        8, SEED + failure.ordinal(), true, IDS, WRITES, 40, 4_000, 1_000, WRITES);
         List<Reading> readings = new ArrayList<>();
         PacedRuns.hold(
                 script,
