@@ -27,6 +27,8 @@ fn a_job_is_completed_with_defaults() {
         },
         "vectors": {"kind": "generator", "path": folder.join("base.fbin"), "preload": 0, "limit": 0},
         "queries": {"kind": "generator", "path": folder.join("query.fbin"), "k": 10},
+        "documents": null,
+        "embedding": null,
         "workload": {
             "ratio": {"queries": 1, "inserts": 3, "deletes": 1}, "rate": 0, "duration": 1000,
             "warm-up": 0
