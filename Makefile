@@ -45,9 +45,11 @@ help: ## what can be made
 
 build: dist/.built ## everything a user needs, in dist/
 
-# One cargo call for both, so that their common crates are built once.
+# One cargo call for both, so that their common crates are built once. With another profile it is one for
+# all tests too: what cargo builds for a part of the workspace has other features and is not used for the whole.
+PARTS := $(if $(filter release,$(PROFILE)),-p vstream-cli -p vstream-native,--workspace --lib --bins --tests --examples)
 native: # the vstream command and the native library, in target/release
-	$(CARGO) build --profile $(PROFILE) -p vstream-cli -p vstream-native
+	$(CARGO) build --profile $(PROFILE) --locked $(PARTS)
 
 java: native # the jars, with the native library inside
 	rm -rf java/flink/target/lib $(if $(PROFILES),java/peers/target/lib)
