@@ -31,8 +31,8 @@ const RATE: u64 = 20_000;
 const ROWS: usize = 200;
 /// Pairs of rounds with and without a replica.
 const ROUNDS: usize = 4;
-/// Requests that are written again and again while the writer's speed is measured.
-const REQUESTS: usize = 64;
+/// Rows per second of these rounds, which leave the writer time to spare.
+const STEADY: u64 = 10_000;
 
 /// What was measured.
 #[derive(Debug, Serialize)]
@@ -48,12 +48,23 @@ pub struct ReplicaReport {
     again_ms: Vec<f64>,
     /// Rows per second that came while the distance was measured.
     came: f64,
-    /// Microseconds from the answer to a write until the replica has it, and what it says itself.
+    /// Microseconds from the answer to a write until the replica has it.
     lag: Percentiles,
-    /// Rows per second of the writer as fast as it can, and its seconds of processor per million rows: of
-    /// each round without a replica, and with one.
-    alone: Vec<(f64, f64)>,
-    followed: Vec<(f64, f64)>,
+    /// Rounds at a steady rate without a replica, and with one.
+    alone: Vec<Round>,
+    followed: Vec<Round>,
+}
+
+/// What a writer did at a steady rate.
+#[derive(Debug, Serialize)]
+struct Round {
+    /// Rows per second that came.
+    per_s: f64,
+    /// Its seconds of processor per million rows.
+    cpu_s_per_million: f64,
+    /// Microseconds from when a request was due to its answer.
+    p50: f64,
+    p99: f64,
 }
 
 /// Measures. Errors: `Io`.
@@ -88,12 +99,12 @@ pub fn run_replica(
     let (came, lag) = bench.distance(&writer, &replica)?;
     drop(replica);
     let (mut alone, mut followed) = (Vec::new(), Vec::new());
-    bench.speed(&writer)?;
+    bench.round(&writer)?;
     for _ in 0..ROUNDS {
-        alone.push(bench.speed(&writer)?);
+        alone.push(bench.round(&writer)?);
         let replica = bench.replica(&writer)?;
         bench.caught_up(&writer, &replica)?;
-        followed.push(bench.speed(&writer)?);
+        followed.push(bench.round(&writer)?);
     }
     let (rows, dimension, folder_mib) = (base.rows(), base.dimension, mib(settings.directory)?);
     Ok(ReplicaReport {
@@ -260,27 +271,38 @@ impl<'a> Bench<'a> {
         Err(RunbookError::Io("The replica does not catch up.".to_owned()))
     }
 
-    /// Rows per second of the writer as fast as two connections send them, and its seconds of processor per
-    /// million rows.
-    fn speed(&self, writer: &Server) -> Result<(f64, f64), RunbookError> {
-        let requests = self.requests(REQUESTS, BATCH);
-        let before = cpu_seconds(writer)?;
-        let (sent, begun) = (AtomicU64::new(0), Instant::now());
-        std::thread::scope(|scope| {
-            let write = || -> Result<(), RunbookError> {
-                let mut client = Client::connect(writer.address)?;
-                while begun.elapsed() < self.settings.phase {
-                    let at = sent.fetch_add(1, Ordering::Relaxed) as usize;
-                    client.call(&requests[at % requests.len()])?;
+    /// Writes at [`STEADY`], the same rows per round with and without a replica, so that merges take as much.
+    fn round(&self, writer: &Server) -> Result<Round, RunbookError> {
+        let every = Duration::from_secs_f64(BATCH as f64 / STEADY as f64);
+        let count = self.settings.phase.as_nanos() / every.as_nanos();
+        let requests = self.requests(count as usize, BATCH);
+        let (before, next, begun) = (cpu_seconds(writer)?, AtomicU64::new(0), Instant::now());
+        let mut times = std::thread::scope(|scope| {
+            let write = || -> Result<Vec<u64>, RunbookError> {
+                let (mut client, mut times) = (Client::connect(writer.address)?, Vec::new());
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed) as usize;
+                    let Some(one) = requests.get(at) else { return Ok(times) };
+                    let due = every * at as u32;
+                    if let Some(early) = due.checked_sub(begun.elapsed()) {
+                        std::thread::sleep(early);
+                    }
+                    client.call(one)?;
+                    times.push((begun.elapsed() - due).as_nanos() as u64);
                 }
-                Ok(())
             };
             let threads = [scope.spawn(write), scope.spawn(write)];
-            threads.into_iter().try_for_each(|one| one.join().expect("no panic"))
+            let mut all = Vec::new();
+            for thread in threads {
+                all.extend(thread.join().expect("no panic")?);
+            }
+            Ok::<_, RunbookError>(all)
         })?;
-        let rows = (sent.load(Ordering::Relaxed) * BATCH as u64) as f64;
-        let cpu = cpu_seconds(writer)? - before;
-        Ok((rows / begun.elapsed().as_secs_f64(), cpu / rows * 1e6))
+        let rows = (requests.len() * BATCH) as f64;
+        let per_s = rows / begun.elapsed().as_secs_f64();
+        let cpu_s_per_million = (cpu_seconds(writer)? - before) / rows * 1e6;
+        let times = Percentiles::of(&mut times);
+        Ok(Round { per_s, cpu_s_per_million, p50: times.p50, p99: times.p99 })
     }
 }
 
@@ -355,18 +377,29 @@ impl ReplicaReport {
             ),
             format!("p50 {:.0} ms, p99 {:.0} ms", ms(self.lag.p50), ms(self.lag.p99)),
         );
-        let of = |rounds: &[(f64, f64)]| {
-            (median(rounds.iter().map(|round| round.0)), median(rounds.iter().map(|round| round.1)))
+        let of = |value: fn(&Round) -> f64| {
+            let median = |rounds: &[Round]| median(rounds.iter().map(value));
+            (median(&self.alone), median(&self.followed))
         };
-        let ((alone, alone_cpu), (followed, followed_cpu)) = (of(&self.alone), of(&self.followed));
-        let change = |before: f64, after: f64| 100.0 * (after / before - 1.0);
+        let change = |(alone, followed): (f64, f64)| 100.0 * (followed / alone - 1.0);
+        let (came, cpu) = (of(|round| round.per_s), of(|round| round.cpu_s_per_million));
         out += &line(
-            "rows/s of the writer, alone and followed",
-            format!("{alone:.0}, {followed:.0}: {:+.1} %", change(alone, followed)),
+            &format!(
+                "the writer's seconds of processor per million rows, {:.0} and {:.0} rows/s came",
+                came.0, came.1
+            ),
+            format!("alone {:.1}, followed {:.1}: {:+.1} %", cpu.0, cpu.1, change(cpu)),
         );
+        let (p50, p99) = (of(|round| round.p50), of(|round| round.p99));
         out += &line(
-            "its seconds of processor per million rows",
-            format!("{alone_cpu:.1}, {followed_cpu:.1}: {:+.1} %", change(alone_cpu, followed_cpu)),
+            &format!("time of a request of {BATCH} rows then, p50 and p99"),
+            format!(
+                "alone {:.0} and {:.0} ms, followed {:.0} and {:.0} ms",
+                ms(p50.0),
+                ms(p99.0),
+                ms(p50.1),
+                ms(p99.1)
+            ),
         );
         out
     }
