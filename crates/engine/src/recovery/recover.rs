@@ -12,13 +12,13 @@ use vstream_store::{Access, FileStore, ReadAt, Store};
 use vstream_vector::cursor::ByteReader;
 use vstream_vector::Element;
 
+use super::fuzzy;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::layout::{base_prefix, log_name, COLLECTION};
+use crate::layout::{log_name, COLLECTION};
 use crate::remembered::RememberedDelete;
 use crate::row::{PayloadChange, Row, Update};
-use crate::settings::Settings;
-use crate::snapshot::{self, read_vector, stored_element};
+use crate::snapshot::{read_vector, stored_element, Image, ImageFiles};
 use crate::tree::SegmentEntry;
 use crate::version::{read_remembered, Manifest};
 use crate::wal::{
@@ -51,21 +51,24 @@ pub(crate) trait Replay {
     /// Applies a change. Errors if no engine can have accepted it.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error>;
 
-    /// Takes the rows of the base image whose files begin with `prefix`, before any other row. Errors:
-    /// `Corrupt` if an id comes twice.
-    fn image(&mut self, store: &FileStore, prefix: &str, settings: &Settings) -> Result<(), Error> {
-        insert_image(self, (store, prefix), settings)
+    /// Takes the rows of the base image, before any other row. Returns their number and their digest.
+    /// Errors: `Corrupt` if an id comes twice.
+    fn image(&mut self, files: &ImageFiles<'_>) -> Result<(u64, u128), Error> {
+        insert_image(self, files)
     }
 
     /// Takes the rows of segments that are not deleted, before any change. Returns their number and
     /// their digest.
     fn segments(&mut self, files: &SegmentFiles<'_>) -> Result<(u64, u128), Error>;
 
-    /// Takes the deletes that a checkpoint remembered.
+    /// Takes the deletes that a checkpoint remembered, in place of those of records so far.
     fn remembered(&mut self, deletes: Vec<RememberedDelete>);
 
     /// Returns the version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
+
+    /// Returns the shard of the living row of `id`. Asked only while there is no segment.
+    fn shard_of(&self, id: u64) -> Option<u16>;
 }
 
 /// The segments of a manifest, for [`Replay::segments`].
@@ -81,8 +84,6 @@ pub(crate) struct SegmentFiles<'a> {
 /// The recovered state, and the logs to continue.
 pub(crate) struct Recovered {
     pub(crate) state: State,
-    /// Bytes of log since the base.
-    pub(crate) log_bytes: u64,
     pub(crate) logs: Vec<LogEnd>,
 }
 
@@ -95,17 +96,16 @@ pub(crate) fn recover(
     rows: &mut dyn Replay,
 ) -> Result<Recovered, Error> {
     let mut state = recover_base(store, manifest, rows)?;
-    if manifest.base.remembered > 0 {
-        let file = (manifest.collection, manifest.base.remembered);
-        rows.remembered(read_remembered(store, file)?);
-    }
     let mut replay = LogReplay {
+        store,
         manifest,
+        fuzzy: manifest.base.image.as_ref(),
         vector: vec![0.0; manifest.settings.dimension],
         unset: Vec::new(),
         rows,
         state: &mut state,
     };
+    replay.end_fuzzy_time()?;
     let mut logs: Vec<LogEnd> = Vec::new();
     let mut torn: Option<Torn> = None;
     for &number in &manifest.logs {
@@ -129,16 +129,15 @@ pub(crate) fn recover(
         }
         logs.push(end);
     }
-    let known = manifest.known;
-    if state.lsn < known.lsn && !defect::active(Defect::WatermarkIgnored) {
+    let (known, is_fuzzy) = (manifest.known, replay.fuzzy.is_some());
+    if is_fuzzy || (state.lsn < known.lsn && !defect::active(Defect::WatermarkIgnored)) {
         let path = store.describe(&log_name(logs.last().map_or(0, |log| log.number)));
         return Err(Error::corrupt(
             Path::new(&path),
             format!("it ends at write {}, and {} was on the disk", state.lsn, known.lsn),
         ));
     }
-    let log_bytes = logs.iter().map(|log| log.bytes - HEADER as u64).sum();
-    Ok(Recovered { state, log_bytes, logs })
+    Ok(Recovered { state, logs })
 }
 
 fn recover_base(
@@ -147,38 +146,30 @@ fn recover_base(
     rows: &mut dyn Replay,
 ) -> Result<State, Error> {
     let base = &manifest.base;
-    let Some(image) = base.image else { return recover_segments(store, manifest, rows) };
-    let prefix = base_prefix(image.number);
-    let summary = snapshot::inspect_in(store, &prefix)?;
-    let fits = (summary.rows, summary.digest) == (base.state.live, base.state.digest)
-        && summary.checksum() == image.checksum;
-    if !fits {
-        let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
-        return Err(Error::corrupt(Path::new(&name), "this is not the image that is named"));
+    let Some(image) = &base.image else { return recover_segments(store, manifest, rows) };
+    let files = ImageFiles { store, image, settings: &manifest.settings };
+    if let Some(summary) = files.whole()? {
+        if (summary.rows, summary.digest) != (base.state.live, base.state.digest) {
+            let what = "this is not the image that is named";
+            return Err(Error::corrupt(Path::new(&files.manifest()), what));
+        }
     }
-    rows.image(store, &prefix, &manifest.settings)?;
-    Ok(base.state)
+    let (live, digest) = rows.image(&files)?;
+    Ok(State { lsn: image.oldest().lsn, live, digest })
 }
 
 /// Applies each row of an image as an upsert.
 pub(crate) fn insert_image(
     rows: &mut (impl Replay + ?Sized),
-    (store, prefix): (&FileStore, &str),
-    settings: &Settings,
-) -> Result<(), Error> {
+    files: &ImageFiles<'_>,
+) -> Result<(u64, u128), Error> {
     // Attributes are only added, so those of the image are in the columns of the manifest.
-    snapshot::read(store, prefix, settings, &mut |row, _| {
+    files.read(&mut |row| {
         if rows.version_of(row.id).is_some() {
-            return Err(twice(store, prefix));
+            return Err(files.twice());
         }
         rows.apply(&Change::Upsert(*row))
     })
-}
-
-/// The error for an image with two rows of one id.
-pub(crate) fn twice(store: &FileStore, prefix: &str) -> Error {
-    let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
-    Error::corrupt(Path::new(&name), "an id is in the image twice")
 }
 
 fn recover_segments(
@@ -284,7 +275,10 @@ fn check_header(file: &dyn ReadAt, log: LogIdentity) -> Result<u64, Error> {
 }
 
 struct LogReplay<'a> {
+    store: &'a FileStore,
     manifest: &'a Manifest,
+    /// The base image, until the state is one that it had as a whole.
+    fuzzy: Option<&'a Image>,
     vector: Vec<f32>,
     unset: Vec<u16>,
     rows: &'a mut dyn Replay,
@@ -292,6 +286,27 @@ struct LogReplay<'a> {
 }
 
 impl LogReplay<'_> {
+    /// Ends the fuzzy time, if all rows are now of one moment: that of the base. Errors: `Corrupt` if they
+    /// are not those of the base; those of its remembered deletes.
+    fn end_fuzzy_time(&mut self) -> Result<(), Error> {
+        let base = &self.manifest.base;
+        if self.state.lsn < base.state.lsn {
+            return Ok(());
+        }
+        if self.fuzzy.take().is_some() && *self.state != base.state {
+            let name = self.store.describe(COLLECTION);
+            let what =
+                "the parts of its base image and the logs do not lead to the rows that it knows";
+            return Err(Error::corrupt(Path::new(&name), what));
+        }
+        let deletes = match base.remembered {
+            0 => Vec::new(),
+            number => read_remembered(self.store, (self.manifest.collection, number))?,
+        };
+        self.rows.remembered(deletes);
+        Ok(())
+    }
+
     /// Applies the whole groups of a log.
     fn log(&mut self, file: &dyn ReadAt, log: LogIdentity) -> Result<LogEnd, Error> {
         let mut previous = check_header(file, log)?;
@@ -306,6 +321,9 @@ impl LogReplay<'_> {
             if !(last && defect::active(Defect::LastGroupSkipped)) {
                 self.group(&header, records)
                     .map_err(|what| Error::corrupt_at(Path::new(file.name()), offset, what))?;
+                if self.fuzzy.is_some() {
+                    self.end_fuzzy_time()?;
+                }
             }
             offset += bytes;
             let mut checksum = ByteReader::new(window.get(offset - CHECKSUM as u64, CHECKSUM)?);
@@ -329,6 +347,10 @@ impl LogReplay<'_> {
         if !records.is_empty() {
             return Err("bytes are left over after its records".to_owned());
         }
+        if self.fuzzy.is_some() {
+            // A log ends where a part begins, so that a group does too.
+            return Ok(());
+        }
         if (self.state.live, self.state.digest) != (header.live, header.digest) {
             return Err(format!(
                 "it leads to {} rows, and {} were there when it was written, or their digest \
@@ -342,9 +364,15 @@ impl LogReplay<'_> {
         }
         Ok(())
     }
+
     /// Applies one record. Errors: no engine wrote it after those before.
     fn record(&mut self, record: &Record<'_>, element: Element) -> Result<(), String> {
-        let LogReplay { rows, state, vector: values, unset, .. } = self;
+        let LogReplay { rows, state, vector: values, unset, fuzzy, .. } = self;
+        if let Some(image) = fuzzy {
+            if !fuzzy::is_to_apply(image, record, *rows, state)? {
+                return Ok(());
+            }
+        }
         let before = |id| rows.version_of(id);
         let missing = |id| format!("it changes row {id}, which is not there");
         match *record {
@@ -378,7 +406,7 @@ impl LogReplay<'_> {
             Record::Remember { id, version } => {
                 let change = Change::Remember { id, version };
                 rows.apply(&change).map_err(|error| error.to_string())?;
-                state.remember();
+                state.pass_over();
             }
         }
         Ok(())
