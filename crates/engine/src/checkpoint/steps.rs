@@ -5,7 +5,8 @@
 //!    an image all rows are pinned; for a segment the memtable becomes immutable.
 //! 3. *Write* the captured rows, of an image usually those of some shards (`snapshot/image.rs`);
 //!    compare count and digest of all rows with the journal's.
-//! 4. *Publish* a manifest with that base and the logs after it, or after the oldest part of an image.
+//! 4. *Publish* a manifest with that base and the logs after it, or after the oldest part of an image;
+//!    these must be on the disk before.
 //! 5. *Remove* the files that no manifest names any more.
 //!
 //! Steps 1 and 3 to 5 run on a thread (`write.rs`), so the writer pays for step 2 alone. After a
@@ -166,7 +167,8 @@ impl Checkpoints {
             self.begun = Some(state.lsn);
             self.logs.begin(number);
             let (capture, remembered) = (rows.capture(), rows.remembered());
-            let taken = Taken { capture, is_whole: false, remembered, state, log: number };
+            let (is_whole, logged) = (false, log.ticket(state.lsn));
+            let taken = Taken { capture, is_whole, remembered, state, logged, log: number };
             let taken = Arc::new(taken);
             running.taken = Some(taken.clone());
             // The thread waits for this message. If the thread is gone, its result says why.
@@ -257,7 +259,8 @@ impl Checkpoints {
     ) -> Result<Taken, Error> {
         let number = self.rotate(log, state)?;
         let (capture, remembered) = (rows.capture(), rows.remembered());
-        Ok(Taken { capture, is_whole, remembered, state, log: number })
+        let logged = log.ticket(state.lsn);
+        Ok(Taken { capture, is_whole, remembered, state, logged, log: number })
     }
 
     /// Makes the next log and continues in it; returns its number.

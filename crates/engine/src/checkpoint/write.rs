@@ -11,7 +11,7 @@ use crate::remembered::RememberedDelete;
 use crate::snapshot::{Image, Part, PinnedSnapshot, ShardRows, SnapshotSummary, Turn};
 use crate::tree::{ImmutableMemtable, LiveSegment, Retired, SegmentEntry};
 use crate::version::{differs, Manifest, VersionSet};
-use crate::wal::State;
+use crate::wal::{State, Ticket};
 
 /// The rows that a checkpoint writes.
 pub(crate) enum Capture {
@@ -29,6 +29,8 @@ pub(super) struct Taken {
     /// The deletes that were remembered then.
     pub(super) remembered: Vec<RememberedDelete>,
     pub(super) state: State,
+    /// Waits until the logs up to the state are on the disk.
+    pub(super) logged: Ticket,
     pub(super) log: u64,
 }
 
@@ -57,6 +59,10 @@ fn write_image(versions: &VersionSet, rows: &PinnedSnapshot, taken: &Taken) -> R
         let summary = step.write(versions, &prefix, (rows, state))?;
         versions.note_written(summary.files.iter().map(|file| file.bytes).sum());
         let remembered = versions.write_remembered(&taken.remembered)?;
+        if !step.turn.is_all() {
+            // The other shards have what the logs say.
+            taken.logged.clone().wait()?;
+        }
         publish_image(versions, after(summary.checksum()), state, remembered)
             .inspect_err(|_| versions.remove_remembered(remembered))
     })();

@@ -224,15 +224,8 @@ impl Manifest {
         let length = HEADER + self.logs.len() * 8 + segments.len() * SegmentEntry::BYTES + 8;
         let mut out = Vec::with_capacity(length);
         out.extend_from_slice(MAGIC);
-        let origins_bytes = origins_bytes(segments);
         let several = self.base.image.as_ref().filter(|image| !image.is_whole());
-        let format = match (several, origins_bytes, self.intervals(), self.is_plain()) {
-            (Some(_), ..) => FORMAT,
-            (None, 0, 0, true) => FORMAT_PLAIN,
-            (None, 0, 0, false) => FORMAT_SCHEMA,
-            (None, 0, _, _) => FORMAT_INTERVALS,
-            _ => FORMAT_ORIGINS,
-        };
+        let format = self.format();
         out.extend_from_slice(&format.to_le_bytes());
         out.extend_from_slice(&(dimension as u32).to_le_bytes());
         let index = match (index, self.settings.segments) {
@@ -275,7 +268,7 @@ impl Manifest {
             put(&mut out, &[self.intervals() as u64]);
         }
         if format >= FORMAT_ORIGINS {
-            put(&mut out, &[origins_bytes as u64]);
+            put(&mut out, &[origins_bytes(segments) as u64]);
         }
         if let Some(image) = several {
             put(&mut out, &[image.parts().len() as u64, image.runs().len() as u64]);
@@ -289,6 +282,20 @@ impl Manifest {
         let checksum = xxh3_64(&out);
         put(&mut out, &[checksum]);
         out
+    }
+
+    /// The oldest format that has all that there is.
+    fn format(&self) -> u32 {
+        let Base { image, segments, .. } = &self.base;
+        if image.as_ref().is_some_and(|image| !image.is_whole()) {
+            return FORMAT;
+        }
+        match (origins_bytes(segments), self.intervals(), self.is_plain()) {
+            (0, 0, true) => FORMAT_PLAIN,
+            (0, 0, false) => FORMAT_SCHEMA,
+            (0, _, _) => FORMAT_INTERVALS,
+            _ => FORMAT_ORIGINS,
+        }
     }
 
     /// Number of intervals of leaves of all segments.
@@ -347,17 +354,8 @@ impl Manifest {
         if !take_origins(&mut origins, &mut segments).map_err(truncated)? {
             return Err(corrupt("its origins are out of order, or of no segment"));
         }
-        let image = match header.parts.max(header.runs) {
-            0 => (header.newest.number > 0).then(|| Image::whole(header.newest)),
-            _ => {
-                let image = take_parts(&mut input, header.parts, header.runs).map_err(truncated)?;
-                // The image of one part has an older format.
-                let is_right =
-                    |image: &Image| !image.is_whole() && image.newest() == &header.newest;
-                let wrong = || corrupt("the parts of its base image are out of order");
-                Some(image.filter(is_right).ok_or_else(wrong)?)
-            }
-        };
+        let image = header.take_image(&mut input).map_err(truncated)?;
+        let image = image.ok_or_else(|| corrupt("the parts of its base image are out of order"))?;
         if !header.are_countable(&logs, &segments) {
             return Err(corrupt("a number is larger than it can have become"));
         }
@@ -493,6 +491,17 @@ impl Header {
             parts,
             runs,
         })
+    }
+
+    /// Reads the parts of the base image, if there are several; `None` if these are none of an image.
+    fn take_image(&self, input: &mut ByteReader<'_>) -> Result<Option<Option<Image>>, Truncated> {
+        if self.parts.max(self.runs) == 0 {
+            return Ok(Some((self.newest.number > 0).then(|| Image::whole(self.newest))));
+        }
+        let image = take_parts(input, self.parts, self.runs)?;
+        // An image of one part has an older format.
+        let is_right = |image: &Image| !image.is_whole() && image.newest() == &self.newest;
+        Ok(image.filter(is_right).map(Some))
     }
 
     /// True if all numbers that count up from 1 are as small as they can have become, so that the engine

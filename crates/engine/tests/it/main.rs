@@ -9,6 +9,7 @@ mod extreme;
 mod fields;
 mod guard;
 mod image;
+mod parts;
 mod radius;
 mod reopen;
 mod s3;
