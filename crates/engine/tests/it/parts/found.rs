@@ -1,5 +1,6 @@
 //! Damage to an image of several parts is found, and its leaves are those that there were.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -26,23 +27,62 @@ fn put(engine: &mut Engine, id: u64, version: u64, shard: u16, vector: &[f32]) {
 
 /// An image of several parts, of rows that move between three shards, and logs.
 fn several(dir: &Path) -> Settings {
-    let settings = Settings::new(4, Metric::L2, Element::U8);
-    let settings = Settings { recall_guard: false, image_part_bytes: 500, ..settings };
+    let settings = small();
     let mut engine = create(dir, settings.clone());
+    write(&mut engine);
+    assert_eq!(parts(&engine), 3);
+    engine.close().expect("closed");
+    settings
+}
+
+fn small() -> Settings {
+    let settings = Settings::new(4, Metric::L2, Element::U8);
+    Settings { recall_guard: false, image_part_bytes: 500, ..settings }
+}
+
+fn write(engine: &mut Engine) {
     let mut random = SplitMix(8);
     for write in 0..1_500u64 {
         let (id, vector) = (random.below(90) as u64, [0; 4].map(|_: u8| random.below(256) as f32));
         match write % 9 {
             8 => engine.delete(id, u64::MAX).map(|_| ()).expect("a delete"),
-            _ => put(&mut engine, id, write, random.below(3) as u16, &vector),
+            _ => put(engine, id, write, random.below(3) as u16, &vector),
         }
         if write % 5 == 0 {
             engine.commit().expect("a commit");
         }
     }
-    assert_eq!(parts(&engine), 3);
-    engine.close().expect("closed");
-    settings
+}
+
+/// Id to version, code, shard and vector.
+type Rows = BTreeMap<u64, (u64, u64, u16, Vec<f32>)>;
+
+fn rows(engine: &Engine) -> Rows {
+    let mut rows = Rows::new();
+    let walked = engine.pin().for_each_row(&mut |row| {
+        rows.insert(row.id, (row.version, row.code, row.shard, row.vector.to_vec()));
+    });
+    walked.expect("rows in memory");
+    rows
+}
+
+/// A directory that the first version with parts wrote.
+#[test]
+fn an_image_of_several_parts_opens_for_ever() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/image-parts");
+    let copy = copied(&fixture);
+    let manifest = fs::read(copy.path().join("COLLECTION")).expect("a manifest");
+    assert_eq!(manifest[8], 8, "the format");
+    assert_eq!(verify(copy.path()).expect("a collection").findings, vec![]);
+    let mut same = Engine::create(small()).expect("an engine");
+    write(&mut same);
+    assert!(rows(&open(copy.path(), &small())) == rows(&same));
+}
+
+#[test]
+#[ignore = "writes the fixture of the present format to the folder that PARTS_FIXTURE names"]
+fn write_the_fixture() {
+    several(Path::new(&std::env::var("PARTS_FIXTURE").expect("a folder")));
 }
 
 #[test]
@@ -56,8 +96,8 @@ fn damage_to_an_image_of_several_parts_is_found() {
         files(dir.path(), part).iter().map(|path| fs::metadata(path).expect("a file").len()).sum()
     };
     assert_eq!((summary.image_parts, summary.image_bytes), (3, bytes("base-")));
-    let rows = open(dir.path(), &settings).stats().index.live;
-    assert_eq!(rows, verified.rows);
+    let live = open(dir.path(), &settings).stats().index.live;
+    assert_eq!(live, verified.rows);
     for path in files(dir.path(), "base-") {
         let whole = fs::read(&path).expect("a file");
         for at in (0..whole.len()).step_by(37) {
@@ -78,7 +118,7 @@ fn damage_to_an_image_of_several_parts_is_found() {
         assert!(Engine::open(dir.path()).is_err(), "without {}", path.display());
         fs::rename(&away, path).expect("renamed");
     }
-    assert_eq!(open(dir.path(), &settings).stats().index.live, rows);
+    assert_eq!(open(dir.path(), &settings).stats().index.live, live);
 }
 
 /// Files of shards that a newer part serves are left by a crash before they were removed.
@@ -98,8 +138,8 @@ fn files_that_no_part_serves_are_swept() {
     fs::write(copy.path().join(&left), b"x").expect("a file");
     let findings = verify(copy.path()).expect("a collection").findings;
     assert!(findings.len() == 1 && !findings[0].is_damage, "{findings:?}");
-    let rows = open(copy.path(), &settings).stats().index.live;
-    assert!(rows > 0 && !copy.path().join(&left).exists());
+    let live = open(copy.path(), &settings).stats().index.live;
+    assert!(live > 0 && !copy.path().join(&left).exists());
     assert_eq!(verify(copy.path()).expect("a collection").findings, vec![]);
 }
 

@@ -210,6 +210,5 @@ fn every_moment_opens_as_it_was() {
 
 #[test]
 fn every_moment_of_a_flat_index_opens_as_it_was() {
-    run(IndexKind::Flat, false, 3);
-    run(IndexKind::Flat, true, 4);
+    run(IndexKind::Flat, true, 3);
 }
