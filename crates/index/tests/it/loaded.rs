@@ -14,10 +14,25 @@ use vstream_vector::{Element, Metric, Neighbor, SplitMix, TopK};
 /// Writes after which the index is loaded again, at least.
 const WRITES_MIN: u64 = 200;
 
-/// Loads an empty index with the rows of another one; `None` if an id comes twice.
+/// Receives a row and the number of its leaf.
+type Visit<'a> = dyn FnMut(Option<u32>, IndexRow<'_>) + 'a;
+
+/// Loads an empty index with the rows of another one, whose leaves have the numbers of their places in the
+/// tree, as in images of before; `None` if an id comes twice.
 fn loaded(from: &dyn Search, empty: Cluster) -> Option<Cluster> {
+    let pinned = from.pin();
+    loaded_by(&|visit| pinned.for_each_leaf_row(visit), empty)
+}
+
+/// Loads an empty index with the rows of another one, whose leaves have their serials.
+fn loaded_by_serial(from: &dyn Search, empty: Cluster) -> Option<Cluster> {
+    let pinned = from.pin();
+    loaded_by(&|visit| pinned.for_each_serial_row(&|_| true, visit), empty)
+}
+
+fn loaded_by(walk: &dyn Fn(&mut Visit<'_>), empty: Cluster) -> Option<Cluster> {
     let (mut load, mut index) = (Some(empty.load()), None);
-    from.pin().for_each_serial_row(&|_| true, &mut |serial, row| {
+    walk(&mut |serial, row| {
         let Some(serial) = serial else {
             // No row of a leaf comes after these.
             let index = index.get_or_insert_with(|| load.take().and_then(ClusterLoad::finish));
@@ -212,7 +227,7 @@ fn grown(rows: usize) -> (Cluster, SplitMix) {
 #[test]
 fn a_loaded_index_has_the_leaves_and_finds_as_much_at_equal_probes() {
     let (index, mut random) = grown(40_000);
-    let again = loaded(&*index.reader(), empty()).expect("ids that differ");
+    let again = loaded_by_serial(&*index.reader(), empty()).expect("ids that differ");
     let (before, after) = (index.stats(), again.stats());
     assert_eq!((after.live, after.dead, after.splits), (before.live, 0, 0));
     assert!(after.leaves * 10 >= before.leaves * 9, "{after:?} of {before:?}");
@@ -275,7 +290,7 @@ fn a_loaded_index_has_the_serials_that_it_had_and_new_ones_above() {
     let after = serials(&index, &|_| true);
     let new: BTreeSet<u32> = after.values().copied().filter(|&serial| serial > most).collect();
     assert!(new.len() > 20, "only {} new leaves", new.len());
-    let again = loaded(&*index.reader(), empty()).expect("ids that differ");
+    let again = loaded_by_serial(&*index.reader(), empty()).expect("ids that differ");
     let loaded = serials(&again, &|_| true);
     let same = after.iter().filter(|(id, serial)| loaded.get(id) == Some(serial)).count();
     // Rows of leaves that are too small were inserted.
