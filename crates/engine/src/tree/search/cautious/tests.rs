@@ -4,7 +4,7 @@ use vstream_index::{Effort, Probe};
 use vstream_vector::{Element, Metric, SplitMix, TopK};
 
 use crate::tree::{Tree, TreeScratch};
-use crate::{Engine, Row, Settings};
+use crate::{Engine, Journaling, Row, Settings};
 
 const DIMENSION: usize = 96;
 const ROWS: u64 = 40_000;
@@ -25,7 +25,10 @@ fn made(dir: &std::path::Path, metric: Metric, centres: usize) -> Engine {
         recall_guard: false,
         ..Settings::new(DIMENSION, metric, Element::F32)
     };
-    let mut engine = Engine::builder().dir(dir).create(settings).expect("an engine");
+    // Merges here and not beside it, so that the segments are the same however busy the machine is.
+    let journaling = Journaling { background: false, ..Journaling::default() };
+    let mut engine =
+        Engine::builder().dir(dir).journaling(journaling).create(settings).expect("an engine");
     let mut random = SplitMix(SEED);
     for id in 0..ROWS {
         let vector = &vector(centres, &mut random);
