@@ -85,9 +85,16 @@ dist/.built: $(SOURCES)
 
 test: native python ## every test
 	$(CARGO) test --workspace --locked $(TESTED)
+	$(JAVA) verify
+	$(MAKE) --no-print-directory -j2 -Oline stores-tests clients-tests
+
+# These two groups wait more than they compute.
+.PHONY: stores-tests clients-tests
+stores-tests:
 	$(MAKE) --no-print-directory test-s3
 	$(MAKE) --no-print-directory model
-	$(JAVA) verify
+
+clients-tests: python
 	.venv/bin/pytest -q python/tests
 	$(MAKE) --no-print-directory test-integrations
 	$(MAKE) --no-print-directory test-serve

@@ -164,6 +164,12 @@ final class CheckpointLab implements AutoCloseable {
         }
     }
 
+    /** The JobManager has a checkpoint whole, with the files of earlier ones that it names. */
+    IncrementalRemoteKeyedStateHandle registered(IncrementalRemoteKeyedStateHandle handle) {
+        handle.registerSharedStates(registry, handle.getCheckpointId());
+        return handle;
+    }
+
     /** As {@link #complete} with two kept, and the task hears it. */
     IncrementalRemoteKeyedStateHandle completed(IncrementalRemoteKeyedStateHandle handle)
             throws Exception {

@@ -43,7 +43,7 @@ class RemoteFilesTest {
             fill(lab, 3);
             // Who knows whether a checkpoint that was given up is restored, until a later one is
             // there and the one before is dropped?
-            var third = lab.take(3, CHECKPOINT);
+            var third = lab.registered(lab.take(3, CHECKPOINT));
             lab.store.aborted(3);
             fill(lab, 4);
             assertVersion("look-3", 3, third);
