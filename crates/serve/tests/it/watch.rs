@@ -26,7 +26,7 @@ impl Events {
     fn open(server: &Served, path: &str, more: &str) -> Events {
         let mut stream = TcpStream::connect(server.running.address).expect("a connection");
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: a\r\n{more}\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\n{more}\r\n").unwrap();
         Events(BufReader::new(stream))
     }
 
