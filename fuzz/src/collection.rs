@@ -87,7 +87,6 @@ pub(crate) fn collections() -> Vec<Vec<u8>> {
         corpus.push(pack(&content_of(&store)));
     }
     corpus.push(pack(&in_segments()));
-    corpus.push(pack(&in_parts()));
     corpus.extend([None, Some(64 << 10)].map(|memory| pack(&with_fields(memory))));
     corpus
 }
@@ -171,37 +170,6 @@ fn in_segments() -> Content {
     content
 }
 
-/// A base image of several parts, rows that moved from shard to shard, and logs.
-fn in_parts() -> Content {
-    let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
-    let (durability, log_bytes_max) = (Durability::Sync, 200);
-    let journaling = Journaling { durability, log_bytes_max, background: false };
-    let settings = settings(Element::F32, IndexKind::Cluster);
-    let mut engine = Engine::builder()
-        .store(store.clone())
-        .collection(7)
-        .journaling(journaling)
-        .create(Settings { image_part_bytes: 100, ..settings })
-        .expect("made");
-    for turn in 0..40u64 {
-        for id in 0..3 {
-            let row = Row {
-                id: (turn + id) % 11,
-                version: turn + 1,
-                code: 0,
-                shard: ((turn * id) % 5) as u16,
-                vector: &[turn as f32, 1.0, 2.0],
-                fields: Default::default(),
-            };
-            engine.upsert(&row).expect("accepted");
-        }
-        engine.commit().expect("committed");
-    }
-    let parts = engine.stats().journal.expect("a journal").base_parts;
-    assert!(parts > 1, "{parts} parts");
-    content_of(&store)
-}
-
 /// Snapshots of several shards.
 pub(crate) fn snapshots() -> Vec<Vec<u8>> {
     let mut corpus = Vec::new();
@@ -241,34 +209,12 @@ pub(crate) fn reseal(bytes: &mut Vec<u8>) {
             if collection.len() >= 112 {
                 collection[104..112].copy_from_slice(&sum.to_le_bytes());
             }
-            let _ = reseal_part(collection, &prefix, sum);
         }
     }
     if let Some(collection) = content.get_mut("COLLECTION") {
         reseal_tail(collection);
     }
     *bytes = pack(&content);
-}
-
-/// The checksum of the manifest of a part, in the list of the parts of a base image.
-fn reseal_part(collection: &mut [u8], prefix: &str, sum: u64) -> Option<()> {
-    let number: u64 = prefix.strip_prefix("base-")?.trim_end_matches('.').parse().ok()?;
-    let word = |collection: &[u8], at: usize| -> Option<u64> {
-        Some(u64::from_le_bytes(*collection.get(at..)?.first_chunk()?))
-    };
-    if collection[8] != 8 {
-        return None;
-    }
-    let logs = usize::try_from(word(collection, 144)?).ok()?;
-    // A collection with parts has no segments.
-    let mut at = logs.checked_mul(8)?.checked_add(312)?;
-    for _ in 0..word(collection, 296)? {
-        if word(collection, at)? == number {
-            collection.get_mut(at + 8..at + 16)?.copy_from_slice(&sum.to_le_bytes());
-        }
-        at = at.checked_add(24)?;
-    }
-    Some(())
 }
 
 fn reseal_tail(file: &mut [u8]) {
