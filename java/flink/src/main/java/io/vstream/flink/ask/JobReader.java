@@ -134,7 +134,7 @@ public final class JobReader implements AutoCloseable {
                         + " gave no answer in "
                         + options.deadline().toMillis()
                         + " ms: "
-                        + last.getMessage(),
+                        + (last.getMessage() == null ? last : last.getMessage()),
                 last);
     }
 
