@@ -246,12 +246,16 @@ public final class SearchDataflow {
                 : step.setParallelism(1).setMaxParallelism(keys.shards());
     }
 
+    /** Folder of the checkpoints; null for none. */
+    private String checkpoints() {
+        return env.getConfiguration()
+                .getOptional(CheckpointingOptions.CHECKPOINTS_DIRECTORY)
+                .orElse(null);
+    }
+
     /** Rows change partition only where there is a folder that all machines see. */
     private RebalanceSettings rebalance() {
-        String checkpoints =
-                env.getConfiguration()
-                        .getOptional(CheckpointingOptions.CHECKPOINTS_DIRECTORY)
-                        .orElse(null);
+        String checkpoints = checkpoints();
         // A name of its own, since each search sweeps its folder.
         String folder =
                 checkpoints == null || search.isEmpty()
@@ -271,10 +275,7 @@ public final class SearchDataflow {
         if (settings.reads() == null) {
             return null;
         }
-        String checkpoints =
-                env.getConfiguration()
-                        .getOptional(CheckpointingOptions.CHECKPOINTS_DIRECTORY)
-                        .orElse(null);
+        String checkpoints = checkpoints();
         if (checkpoints == null) {
             throw new IllegalArgumentException(
                     "Where partitions answer is published in the checkpoint folder, and there is"

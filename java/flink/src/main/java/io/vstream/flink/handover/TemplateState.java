@@ -1,5 +1,7 @@
 package io.vstream.flink.handover;
 
+import io.vstream.nativecore.MovedRanges;
+import io.vstream.nativecore.NativeRouter;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -65,21 +67,26 @@ public final class TemplateState {
     }
 
     /**
-     * Writes the entries into the checkpoint, if this is the first subtask.
+     * Writes what an operator knows into the checkpoint, if this is the first subtask; null for
+     * what it does not know.
      *
      * @param subtask index of the subtask
      */
-    public void snapshot(int subtask, Map<Integer, byte[]> entries) throws Exception {
+    public void snapshot(int subtask, NativeRouter template, NativeRouter next, MovedRanges moves)
+            throws Exception {
         List<byte[]> written = new ArrayList<>();
         if (subtask == 0) {
-            entries.forEach(
-                    (key, value) ->
-                            written.add(
-                                    ByteBuffer.allocate(Integer.BYTES + value.length)
-                                            .putInt(key)
-                                            .put(value)
-                                            .array()));
+            add(TEMPLATE, template == null ? null : template.toBytes(), written);
+            add(NEXT, next == null ? null : next.toBytes(), written);
+            add(MOVES, moves == null ? null : moves.bytes(), written);
         }
         state.update(written);
+    }
+
+    private static void add(int key, byte[] value, List<byte[]> written) {
+        if (value != null) {
+            ByteBuffer entry = ByteBuffer.allocate(Integer.BYTES + value.length);
+            written.add(entry.putInt(key).put(value).array());
+        }
     }
 }

@@ -154,7 +154,7 @@ public final class PlaceOperator extends AbstractStreamOperator<Write>
         super.snapshotState(context);
         totals.snapshot();
         state.snapshot(expiry == null ? Frontier.NO_TIME : Frontier.kept(expiry.watermark()));
-        state.templates().snapshot(subtask(), template.entries());
+        template.snapshot(state.templates(), subtask());
     }
 
     @Override

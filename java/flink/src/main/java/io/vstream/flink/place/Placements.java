@@ -26,9 +26,9 @@ final class Placements implements AutoCloseable {
         router = next;
     }
 
-    /** The template as bytes. */
-    byte[] template() {
-        return router.toBytes();
+    /** The template. */
+    NativeRouter router() {
+        return router;
     }
 
     /** Epoch of the template. */

@@ -4,8 +4,6 @@ import io.vstream.flink.handover.Command;
 import io.vstream.flink.handover.TemplateState;
 import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
-import java.util.HashMap;
-import java.util.Map;
 
 /**
  * The template that rows are placed by, and its change for the next one.
@@ -45,19 +43,13 @@ final class TemplateSwitch implements AutoCloseable {
         moves = pending == null ? null : new MovedRanges(pending);
     }
 
-    /** What a checkpoint holds of it. */
-    Map<Integer, byte[]> entries() {
-        Map<Integer, byte[]> entries = new HashMap<>();
-        if (learned) {
-            entries.put(TemplateState.TEMPLATE, placements.template());
-        }
-        if (next != null) {
-            entries.put(TemplateState.NEXT, next.toBytes());
-        }
-        if (moves != null) {
-            entries.put(TemplateState.MOVES, moves.bytes());
-        }
-        return entries;
+    /**
+     * Writes it into a checkpoint.
+     *
+     * @param subtask index of the subtask
+     */
+    void snapshot(TemplateState state, int subtask) throws Exception {
+        state.snapshot(subtask, learned ? placements.router() : null, next, moves);
     }
 
     /** Places rows by the template in use. */

@@ -14,8 +14,6 @@ import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.NativeRouter;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
-import java.util.HashMap;
-import java.util.Map;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
@@ -94,14 +92,7 @@ public final class RouteOperator extends AbstractStreamOperator<QueryCopy>
     @Override
     public void snapshotState(StateSnapshotContext context) throws Exception {
         super.snapshotState(context);
-        Map<Integer, byte[]> entries = new HashMap<>();
-        if (learned) {
-            entries.put(TemplateState.TEMPLATE, router.toBytes());
-        }
-        if (next != null) {
-            entries.put(TemplateState.NEXT, next.toBytes());
-        }
-        templates.snapshot(subtask(), entries);
+        templates.snapshot(subtask(), learned ? router : null, next, null);
     }
 
     @Override
