@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use vstream_bench::runbook::{Matrix, RunbookError};
-use vstream_bench::serve::{run, run_replica, ServeSettings};
+use vstream_bench::runbook::RunbookError;
+use vstream_bench::serve::{prepare, run, run_replica, ServeSettings};
 use vstream_vector::Metric;
 
 /// Measures a server on one core from a client on another, and the engine in the process.
@@ -60,17 +60,8 @@ fn main() -> ExitCode {
 
 fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
     let io = |what: &str, error: std::io::Error| RunbookError::Io(format!("{what}: {error}."));
-    let mut base = Matrix::read(&arguments.data, arguments.rows)?;
-    let mut queries = Matrix::read(&arguments.queries, Some(1_000))?;
-    if arguments.metric == Metric::Cosine {
-        // The truth is taken by squared distances, whose order is then the same.
-        base.normalise();
-        queries.normalise();
-    }
-    if arguments.dir.exists() {
-        fs::remove_dir_all(&arguments.dir)
-            .map_err(|error| io("Cannot remove the folder", error))?;
-    }
+    let data = (arguments.data.as_path(), arguments.rows);
+    let (base, queries) = prepare(data, &arguments.queries, arguments.metric, &arguments.dir)?;
     let settings = ServeSettings {
         command: &arguments.command,
         directory: &arguments.dir,

@@ -173,6 +173,28 @@ pub fn run(
     })
 }
 
+/// Reads rows and queries, and removes what an earlier run left in the folder of the collections. Errors:
+/// `Io` and those of the files.
+pub fn prepare(
+    (data, rows): (&Path, Option<usize>),
+    queries: &Path,
+    metric: Metric,
+    directory: &Path,
+) -> Result<(Matrix, Matrix), RunbookError> {
+    let mut base = Matrix::read(data, rows)?;
+    let mut queries = Matrix::read(queries, Some(1_000))?;
+    if metric == Metric::Cosine {
+        // The truth is taken by squared distances, whose order is then the same.
+        base.normalise();
+        queries.normalise();
+    }
+    if directory.exists() {
+        std::fs::remove_dir_all(directory)
+            .map_err(|error| RunbookError::Io(format!("Cannot remove the folder: {error}.")))?;
+    }
+    Ok((base, queries))
+}
+
 fn pin(core: usize) -> Result<(), RunbookError> {
     let mut set = CpuSet::new();
     set.set(core);

@@ -1,4 +1,4 @@
-//! `replica`: how long a query takes on a server of one core, and how long such a server takes to start.
+//! `service`: how long a query takes on a server of one core, and how long such a server takes to start.
 
 #![forbid(unsafe_code)]
 
@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use vstream_bench::runbook::{Matrix, RunbookError};
-use vstream_bench::serve::{measure_service, ServiceSettings};
+use vstream_bench::runbook::RunbookError;
+use vstream_bench::serve::{measure_service, prepare, ServiceSettings};
 use vstream_vector::Metric;
 
 /// Recall that queries ask for when nothing waits.
@@ -16,7 +16,7 @@ const TARGET: f64 = 0.95;
 
 /// Measures service and start times of a server on one core, for the simulation of a coordinator.
 #[derive(Parser)]
-#[command(name = "replica", version)]
+#[command(name = "service", version)]
 struct Arguments {
     /// The vstream command.
     #[arg(long, default_value = "target/release/vstream")]
@@ -65,17 +65,8 @@ fn main() -> ExitCode {
 
 fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
     let io = |what: &str, error: std::io::Error| RunbookError::Io(format!("{what}: {error}."));
-    let mut base = Matrix::read(&arguments.data, arguments.rows)?;
-    let mut queries = Matrix::read(&arguments.queries, Some(1_000))?;
-    if arguments.metric == Metric::Cosine {
-        // The truth is taken by squared distances, whose order is then the same.
-        base.normalise();
-        queries.normalise();
-    }
-    if arguments.dir.exists() {
-        fs::remove_dir_all(&arguments.dir)
-            .map_err(|error| io("Cannot remove the folder", error))?;
-    }
+    let data = (arguments.data.as_path(), arguments.rows);
+    let (base, queries) = prepare(data, &arguments.queries, arguments.metric, &arguments.dir)?;
     let settings = ServiceSettings {
         command: &arguments.command,
         directory: &arguments.dir,
