@@ -52,7 +52,7 @@ fn measured(
     let (mut scratch, mut out) = (TreeScratch::default(), TopK::default());
     let mut random = SplitMix(SEED ^ 1);
     let (mut found, mut rows) = (0, 0);
-    const QUERIES: usize = 30;
+    const QUERIES: usize = 50;
     for _ in 0..QUERIES {
         let mut vector = vector(centres, &mut random);
         if metric == Metric::Cosine {
