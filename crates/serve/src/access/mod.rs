@@ -11,7 +11,7 @@ use axum::http::StatusCode;
 
 pub(crate) use self::keys::hex;
 pub use self::keys::{new_key, KeyFile, Scope};
-pub(crate) use self::origin::check_origin;
+pub(crate) use self::origin::{check_local, check_own};
 use crate::failure::Failure;
 
 /// What the sender of a request may do. Cheap to copy.

@@ -13,7 +13,7 @@ use super::message::{Message, Request};
 use super::refusal::{json_response, Refusal, BROKEN, NO_METHOD, WRONG_PARAMS};
 use super::revision::{self, Era};
 use super::tools::{self, Outcome};
-use crate::access::{check_origin, Access};
+use crate::access::{check_local, Access};
 use crate::failure::Failure;
 use crate::shared::{Moment, Shared, LARGE};
 
@@ -42,7 +42,7 @@ pub(super) async fn post(
     request: HttpRequest,
 ) -> Result<Response, Failure> {
     let (parts, body) = request.into_parts();
-    check_origin(&parts.headers)?;
+    check_local(&parts.headers)?;
     check_head(&parts.headers)?;
     let admitted = shared.admission.body(&parts.headers, body).await?;
     let bytes = admitted.bytes.clone();

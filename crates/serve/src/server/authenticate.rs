@@ -9,8 +9,7 @@ use axum::http::{header, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::origin;
-use crate::access::Access;
+use crate::access::{check_own, Access};
 use crate::failure::Failure;
 use crate::shared::Shared;
 
@@ -22,7 +21,7 @@ pub(super) async fn authenticate(
     next: Next,
 ) -> Response {
     let access = match &shared.keys {
-        None => match origin::check(&request) {
+        None => match check_own(&request) {
             Ok(()) => Access::everything(),
             Err(failure) => {
                 shared.audit.refused(&request, failure.status);

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::connections::serve;
-use super::origin;
+use crate::access::check_own;
 use crate::limits::Limits;
 use crate::page::{self, Feed};
 
@@ -90,7 +90,7 @@ fn router(feed: Arc<Feed<String>>, stop: watch::Receiver<bool>) -> Router {
         .route(page::EVENTS, get(events))
         .layer(from_fn(|request: Request, next: Next| async move {
             let checked: Result<(), Response> =
-                origin::check(&request).map_err(IntoResponse::into_response);
+                check_own(&request).map_err(IntoResponse::into_response);
             match checked {
                 Ok(()) => next.run(request).await,
                 Err(refused) => refused,

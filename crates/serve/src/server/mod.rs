@@ -3,7 +3,6 @@
 mod authenticate;
 mod connections;
 mod job;
-mod origin;
 mod tls;
 
 use std::net::SocketAddr;
