@@ -137,15 +137,18 @@ impl Chunker {
         let mut chunks = Vec::new();
         // Characters before the byte at which the last chunk began.
         let (mut byte, mut chars) = (0, 0);
+        let mut covered = 0;
         for range in self.pack(&pieces) {
             let whole = &text[pieces[range.start].start..pieces[range.end - 1].end];
             let trimmed = whole.trim();
-            if trimmed.is_empty() {
-                continue;
-            }
             let skipped = whole.len() - whole.trim_start().len();
             let start = pieces[range.start].start + skipped;
             let end = start + trimmed.len();
+            // What is new in it may be blank: then it only repeats the chunk before.
+            if trimmed.is_empty() || end <= covered {
+                continue;
+            }
+            covered = end;
             chars += text[byte..start].chars().count();
             byte = start;
             chunks.push(Chunk {

@@ -67,6 +67,21 @@ fn a_change_in_the_middle_leaves_the_hashes_of_the_rest() {
     assert!((1..=4).contains(&new), "{new} chunks are new behind a longer beginning");
 }
 
+/// Found by the test of any text below: a blank piece behind what a chunk repeats.
+#[test]
+fn no_chunk_only_repeats_the_one_before() {
+    let text = " a?\u{1ee29}\u{11c38}\n\u{a4d0}aA AAAa\u{a1} \u{ae}\u{3a3}0 \u{38c} \n\n0a\u{a85}a\u{10eab}a \
+                A0\"\u{10d0}\u{1033b}\u{ae}AA\u{10d9}\u{3a3}\u{3099}0\u{2b740}\u{10b58}A\u{ba3}a\"\u{fe76}  0 \
+                \u{108a2}  A a\u{840}\u{fffc}AA \u{1700}\u{fffc}\u{1f300}A\u{1f300}\u{ae}\u{1ff6}\"\u{ae}";
+    for size in 16..60 {
+        let mut covered = 0;
+        for chunk in chunker(size, size / 2).chunks(text).unwrap() {
+            assert!(chunk.bytes.end > covered, "{size} characters");
+            covered = chunk.bytes.end;
+        }
+    }
+}
+
 #[test]
 fn settings_and_documents_have_limits() {
     let refused =
