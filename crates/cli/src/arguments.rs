@@ -122,8 +122,28 @@ pub(crate) struct AskArguments {
 pub(crate) struct ServeArguments {
     /// Folder of the collections, each a folder with its name; made if absent. A folder that is a
     /// collection itself is served alone.
-    #[arg(value_name = "DIR")]
-    pub(crate) directory: PathBuf,
+    #[arg(value_name = "DIR", required_unless_present = "job")]
+    pub(crate) directory: Option<PathBuf>,
+    /// Ask a running job instead, whose file has `reads`: the folder of its checkpoints. Clients' writes are
+    /// refused.
+    #[arg(long, value_name = "CHECKPOINTS", conflicts_with_all = ["directory", "follow", "read_only"])]
+    pub(crate) job: Option<String>,
+    /// Name of the job's search, where a program has several.
+    #[arg(long, value_name = "NAME", requires = "job")]
+    pub(crate) job_search: Option<String>,
+    /// Name of the collection that stands for the job.
+    #[arg(long, value_name = "NAME", default_value = "job", requires = "job")]
+    pub(crate) job_collection: String,
+    /// File whose first line is the key that the job's partitions know.
+    #[arg(long, value_name = "FILE", requires = "job")]
+    pub(crate) job_key: Option<PathBuf>,
+    /// The certificate of the job's partitions or of its authority, in PEM.
+    #[arg(long, value_name = "FILE", requires = "job")]
+    pub(crate) job_certificates: Option<PathBuf>,
+    /// Milliseconds after which a question to the job is given up.
+    #[arg(long, default_value_t = 5_000, value_name = "MS", requires = "job",
+          value_parser = clap::value_parser!(u32).range(1..=60_000))]
+    pub(crate) job_deadline: u32,
     /// Address of the interface. One that other machines reach needs keys and a certificate.
     #[arg(long, default_value = "127.0.0.1:6333", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,

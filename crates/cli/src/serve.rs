@@ -1,11 +1,14 @@
 //! `vstream serve`: serves the collections of a folder until it is told to stop.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use vstream_serve::{new_key, FollowSettings, KeyFile, Scope, ServeSettings, Server, TlsFiles};
+use vstream_serve::{
+    new_key, FollowSettings, JobSettings, KeyFile, Scope, ServeSettings, Server, TlsFiles,
+};
 
 use crate::arguments::{KeyArguments, ServeArguments};
 use crate::failure::Failure;
@@ -16,7 +19,11 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until SIGINT or SIGTERM; then answers the requests that are here and closes everything.
 pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
-    let follow = follow(&arguments)?;
+    let (follow, job) = (follow(&arguments)?, job(&arguments)?);
+    let of = match (&job, &arguments.directory) {
+        (Some(job), _) => format!("the job beside {}", job.checkpoints),
+        (None, directory) => directory.as_deref().unwrap_or(Path::new("")).display().to_string(),
+    };
     let ServeArguments {
         directory,
         listen,
@@ -39,7 +46,8 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         mcp_writes,
         follow,
         read_only: arguments.read_only,
-        ..ServeSettings::new(directory.clone(), listen)
+        job,
+        ..ServeSettings::new(directory.unwrap_or_default(), listen)
     };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -48,10 +56,8 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     }
     let running = Server::start(settings).map_err(Failure::settings)?;
     text::print_line(&format!(
-        "Serving {} collections of {} at {scheme}://{}",
-        running.collections,
-        directory.display(),
-        running.address
+        "Serving {} collections of {of} at {scheme}://{}",
+        running.collections, running.address
     ))?;
     text::print_line(&format!(
         "A page that shows how it is doing: {scheme}://{}/ui/",
@@ -69,6 +75,30 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     running.stop();
     text::print_line("Stopped: every acknowledged write is on the disk.")?;
     Ok(())
+}
+
+/// The job to ask, if there is one.
+fn job(arguments: &ServeArguments) -> Result<Option<JobSettings>, Failure> {
+    let Some(checkpoints) = &arguments.job else { return Ok(None) };
+    let key = arguments.job_key.as_deref().map(secret).transpose()?;
+    Ok(Some(JobSettings {
+        search: arguments.job_search.clone().unwrap_or_default(),
+        collection: arguments.job_collection.clone(),
+        key: key.unwrap_or_default(),
+        certificates: arguments.job_certificates.clone(),
+        deadline: Duration::from_millis(arguments.job_deadline.into()),
+        ..JobSettings::new(checkpoints)
+    }))
+}
+
+/// The first line of a file. Errors: it cannot be read, or is empty.
+fn secret(path: &Path) -> Result<String, Failure> {
+    let failed = |why: &str| Failure::settings(format!("{}: {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err(failed("its first line must be the key")),
+    }
 }
 
 /// The writer to follow, if there is one.

@@ -13,7 +13,7 @@ use axum::http::StatusCode;
 use tokio::sync::{watch, Mutex};
 use vstream_engine::{inspect, inspect_collection, Engine, Settings};
 
-use crate::collection::{Collection, Opening};
+use crate::collection::{Collection, JobSettings, Opening};
 use crate::failure::Failure;
 use crate::limits::Limits;
 
@@ -100,6 +100,23 @@ impl Catalog {
             is_collection: is_one,
             collections: RwLock::new(collections),
             broken: broken.into_iter().map(|(name, failure)| (name, failure.message)).collect(),
+            changing: Mutex::new(()),
+            changes: watch::Sender::new(0),
+        })
+    }
+
+    /// The collection of a running job alone. Errors: those of [`Collection::of_job`], and `BAD_REQUEST` for a
+    /// name that no collection can have.
+    pub(crate) fn of_job(job: &JobSettings) -> Result<Catalog, Failure> {
+        check_name(&job.collection)?;
+        let collection = Arc::new(Collection::of_job(job)?);
+        Ok(Catalog {
+            directory: PathBuf::new(),
+            collections_max: 1,
+            how: Opening::ReadOnly,
+            is_collection: true,
+            collections: RwLock::new(BTreeMap::from([(job.collection.clone(), collection)])),
+            broken: BTreeMap::new(),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
         })

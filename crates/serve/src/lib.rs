@@ -3,7 +3,7 @@
 //!
 //! | folder | what it does |
 //! |---|---|
-//! | `collection` | one collection: a thread that writes, readers that never wait for it |
+//! | `collection` | one collection: a thread that writes, readers that never wait for it; or a running job |
 //! | `catalog` | all collections of a folder: opened, made, dropped |
 //! | `coordinator` | how many replicas, how large a batch, which effort; no part of a server |
 //! | `access` | keys, and what they allow |
@@ -43,6 +43,7 @@ mod shared;
 mod turns;
 
 pub use access::{new_key, KeyFile, Scope};
+pub use collection::JobSettings;
 pub use limits::Limits;
 pub use server::{JobPage, Running, Server};
 pub use settings::{FollowSettings, ServeSettings, TlsFiles};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::access::KeyFile;
-use crate::collection::Opening;
+use crate::collection::{JobSettings, Opening};
 use crate::limits::Limits;
 use crate::shared::{Replica, Role};
 
@@ -50,7 +50,7 @@ impl fmt::Debug for FollowSettings {
 /// What a server is told when it starts.
 #[derive(Clone, Debug)]
 pub struct ServeSettings {
-    /// Folder of the collections, each a folder with its name. Made if absent.
+    /// Folder of the collections, each a folder with its name. Made if absent. Of a job's server nothing.
     pub directory: PathBuf,
     /// Address of the interface.
     pub listen: SocketAddr,
@@ -70,11 +70,18 @@ pub struct ServeSettings {
     /// With [`ServeSettings::follow`] it is the folder of that writer, and what it writes from now on is
     /// kept in memory.
     pub read_only: bool,
+    /// The running job that is asked: its rows are the one collection. `None`: the folder has them.
+    pub job: Option<JobSettings>,
     /// What is accepted at most.
     pub limits: Limits,
 }
 
 impl ServeSettings {
+    /// A server of a running job on this machine alone.
+    pub fn of_job(job: JobSettings, listen: SocketAddr) -> ServeSettings {
+        ServeSettings { job: Some(job), ..ServeSettings::new(PathBuf::new(), listen) }
+    }
+
     /// A server of this folder on this machine alone.
     pub fn new(directory: PathBuf, listen: SocketAddr) -> ServeSettings {
         ServeSettings {
@@ -87,6 +94,7 @@ impl ServeSettings {
             mcp_writes: false,
             follow: None,
             read_only: false,
+            job: None,
             limits: Limits::default(),
         }
     }
@@ -102,7 +110,7 @@ impl ServeSettings {
 
     /// Whether this server writes.
     pub(crate) fn role(&self) -> Role {
-        match (self.read_only, &self.follow) {
+        match (self.read_only || self.job.is_some(), &self.follow) {
             (false, None) => Role::Writer,
             (_, follow) => {
                 let behind_max = follow.as_ref().map_or(Duration::MAX, |follow| follow.behind_max);

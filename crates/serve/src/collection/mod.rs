@@ -1,6 +1,7 @@
 //! One collection: a thread that writes, and readers that never wait for it.
 
 mod ids;
+mod job;
 mod progress;
 mod writing;
 
@@ -8,7 +9,11 @@ use std::cell::Cell;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::time::Instant;
 
+use self::job::JobRows;
+pub use self::job::JobSettings;
+use vstream_ask::Frontier;
 use vstream_engine::{
     inspect, inspect_collection, Answer, Durability, Effort, Engine, Error, ErrorKind, Filter,
     Journaling, Page, Query, Reader, RowId, Scratch, Settings, SnapshotSummary, Stats, StoredRow,
@@ -39,6 +44,24 @@ pub(crate) enum Opening {
     ReadOnly,
 }
 
+/// What an answer must be.
+pub(crate) struct Terms {
+    /// Whether rows may be left out because their far store gives no answer.
+    pub(crate) may_be_partial: bool,
+    /// Of a job: how much of its topic must be behind the answer.
+    pub(crate) frontier: Option<Frontier>,
+    pub(crate) deadline: Instant,
+}
+
+/// An answer, and of which moment it is.
+pub(crate) struct Found {
+    pub(crate) answer: Answer,
+    /// Living rows that were left out.
+    pub(crate) left_out: u64,
+    /// Of a job: how much of its topic is behind the answer, and whether rows are left out.
+    pub(crate) frontier: Option<(Frontier, bool)>,
+}
+
 /// A collection that is served.
 pub(crate) struct Collection {
     pub(crate) name: String,
@@ -46,6 +69,8 @@ pub(crate) struct Collection {
     pub(crate) ids: IdForm,
     pub(crate) writes: Writes,
     pub(crate) progress: Arc<Progress>,
+    /// The job that has the rows; `None`: the engine has them.
+    job: Option<JobRows>,
     /// Number of the collection, which another one under the same name does not have; 0 for a snapshot.
     pub(crate) epoch: u64,
     reader: Reader,
@@ -65,7 +90,7 @@ impl Collection {
         let epoch = engine.collection().unwrap_or(0);
         let writes = Writes::begin(name, engine, live.clone(), progress.clone())?;
         let name = name.to_owned();
-        Ok(Collection { name, settings, ids, writes, progress, epoch, reader, live })
+        Ok(Collection { name, settings, ids, writes, progress, job: None, epoch, reader, live })
     }
 
     /// Opens the engine of a folder.
@@ -98,8 +123,25 @@ impl Collection {
         &self.reader
     }
 
-    pub(crate) fn live(&self) -> u64 {
-        self.live.load(Ordering::Relaxed)
+    /// Rows that live; `None` where a job has them, which does not say.
+    pub(crate) fn live(&self) -> Option<u64> {
+        self.job.is_none().then(|| self.live.load(Ordering::Relaxed))
+    }
+
+    /// True if a job has the rows.
+    pub(crate) fn is_of_job(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// Errors: `BAD_REQUEST` where a job has the rows.
+    fn check_listed(&self) -> Result<(), Failure> {
+        let what =
+            "a job finds its rows by vectors: it does not list them, count them or give them by id";
+        if self.is_of_job() {
+            Err(Failure::bad(what))
+        } else {
+            Ok(())
+        }
     }
 
     /// The engine's figures. Waits for the thread that writes.
@@ -110,32 +152,40 @@ impl Collection {
     /// True if a query is so short that the thread that read it answers it: its rows are in memory.
     pub(crate) fn answers_at_once(&self, query: &Query<'_>) -> bool {
         let is_short = query.effort != Effort::Exact && query.filter.is_none();
-        is_short && query.k <= AT_ONCE_MAX && self.settings.memory.is_none()
+        let is_here = self.settings.memory.is_none() && self.job.is_none();
+        is_short && query.k <= AT_ONCE_MAX && is_here
     }
 
-    /// Answers a query with its rows. Returns also how many living rows were left out.
-    ///
-    /// * `may_be_partial`: whether rows may be left out because their far store gives no answer.
+    /// Answers a query with its rows.
     pub(crate) fn answer(
         &self,
         query: &Query<'_>,
         with: &With,
-        may_be_partial: bool,
-    ) -> Result<(Answer, u64), Error> {
+        terms: &Terms,
+    ) -> Result<Found, Failure> {
+        if let Some(job) = &self.job {
+            return job.answer(&self.settings.schema, query, with, terms);
+        }
         let mut scratch = SCRATCH.take().unwrap_or_default();
         let mut answer = self.reader.answer(query, with, &mut scratch).map(|answer| (answer, 0));
         let is_away = |error: &Error| error.kind() == ErrorKind::Unavailable;
-        if may_be_partial && answer.as_ref().is_err_and(is_away) {
+        if terms.may_be_partial && answer.as_ref().is_err_and(is_away) {
             let (rows, left_out) = self.reader.reachable();
             answer = rows.answer(query, with, &mut scratch).map(|answer| (answer, left_out));
         }
         SCRATCH.set(Some(scratch));
-        answer
+        let (answer, left_out) = answer?;
+        Ok(Found { answer, left_out, frontier: None })
     }
 
     /// The rows of some ids.
-    pub(crate) fn get(&self, ids: &[RowId], with: &With) -> Result<Vec<Option<StoredRow>>, Error> {
-        self.reader.get(ids, with)
+    pub(crate) fn get(
+        &self,
+        ids: &[RowId],
+        with: &With,
+    ) -> Result<Vec<Option<StoredRow>>, Failure> {
+        self.check_listed()?;
+        Ok(self.reader.get(ids, with)?)
     }
 
     /// Some rows in the order of ids.
@@ -145,8 +195,15 @@ impl Collection {
         after: Option<u64>,
         limit: usize,
         with: &With,
-    ) -> Result<Page, Error> {
-        self.reader.scroll(filter, after, limit, with)
+    ) -> Result<Page, Failure> {
+        self.check_listed()?;
+        Ok(self.reader.scroll(filter, after, limit, with)?)
+    }
+
+    /// How many rows match.
+    pub(crate) fn count(&self, filter: Option<&Filter>) -> Result<u64, Failure> {
+        self.check_listed()?;
+        Ok(self.reader.count(filter)?)
     }
 }
 

@@ -39,7 +39,7 @@ impl Failure {
             Some(writer) => {
                 format!("this is a replica, which takes no writes: send it to {writer}")
             }
-            None => "this server only reads the files of another: send it to that one".to_owned(),
+            None => "this server only reads: send it to the server whose files these are, or to the topic of the job".to_owned(),
         };
         let status = StatusCode::MISDIRECTED_REQUEST;
         Failure { status, message, kind: "read-only", writer: writer.map(str::to_owned) }

@@ -38,7 +38,7 @@ impl Call {
     /// [`Call::collection`], and `PRECONDITION_FAILED` if it does not have them in time.
     pub(super) async fn read(&self) -> Result<Arc<Collection>, Failure> {
         let collection = self.collection(Scope::Read)?;
-        if self.moment.begins_at_once(&collection) {
+        if self.moment.begins_at_once(&collection)? {
             return Ok(collection);
         }
         // A replica may put another copy of the collection in the place of this one.

@@ -160,7 +160,8 @@ pub(super) fn exists(call: &Call) -> Result<bool, Failure> {
 /// A collection, and how much is in it.
 pub(super) struct Described {
     pub(super) collection: Arc<Collection>,
-    pub(super) live: u64,
+    /// `None` where a job has the points.
+    pub(super) live: Option<u64>,
     pub(super) segments: u64,
 }
 

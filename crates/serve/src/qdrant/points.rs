@@ -153,7 +153,7 @@ pub(super) async fn count(call: &Call, filter: Option<Json>) -> Result<u64, Fail
     let filter = filter::read_some(&collection, &filter)?;
     let _admitted = call.shared.admission.search()?;
     let of = collection.clone();
-    let count = blocking(move || of.reader().count(filter.as_ref())).await??;
+    let count = blocking(move || of.count(filter.as_ref())).await??;
     call.moment.end(&collection).await?;
     Ok(count)
 }

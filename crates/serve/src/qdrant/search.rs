@@ -185,10 +185,9 @@ impl Ask {
         let all = self.limit + self.offset;
         let k = all + usize::from(without.is_some());
         let (query, with) = (self.query(vector, k), self.wanted.with(&schema));
-        let (answer, left_out) = collection.answer(&query, &with, moment.may_be_partial())?;
-        if left_out > 0 {
-            moment.note_left_out(left_out);
-        }
+        let found = collection.answer(&query, &with, &moment.terms())?;
+        moment.note_found(&found);
+        let answer = found.answer;
         let metric = collection.settings.metric;
         let points = answer.neighbors.iter().zip(answer.rows).map(|(found, row)| Point {
             score: Some(score(metric, found.distance)),

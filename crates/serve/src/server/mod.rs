@@ -60,7 +60,10 @@ impl Server {
         settings.check()?;
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
         let audit = Audit::open(settings.audit.as_deref())?;
-        let catalog = Catalog::open(&settings.directory, &settings.limits, settings.opening());
+        let catalog = match &settings.job {
+            Some(job) => Catalog::of_job(job),
+            None => Catalog::open(&settings.directory, &settings.limits, settings.opening()),
+        };
         let catalog = Arc::new(catalog.map_err(|failure| failure.message)?);
         if settings.follow.is_some() && catalog.is_collection() {
             return Err(
@@ -189,7 +192,8 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     for name in shared.catalog.broken().keys() {
         shared.measured.broken(name);
     }
-    for collection in shared.catalog.all() {
+    // A job has metrics of its own.
+    for collection in shared.catalog.all().iter().filter(|one| !one.is_of_job()) {
         // One that is being dropped has no figures.
         match collection.stats().await {
             Ok(stats) => {

@@ -7,6 +7,8 @@
 //! | `vstream-min-sequence` | every write up to this sequence; else it waits |
 //! | `vstream-wait-ms` | how long, 5 s unless it says so; `grpc-timeout` bounds it too |
 //! | `vstream-freshness` | `latest`: every write that was applied; `committed`: none that a crash could take back |
+//! | `vstream-min-offsets` | of a job: the next offset of each partition of its topic, with commas |
+//! | `vstream-min-watermark` | of a job: all rows up to this event time, in milliseconds |
 //! | `vstream-partial` | `allow`: the rows that can be reached, if a far store gives no answer |
 //!
 //! | answer | what it says |
@@ -15,6 +17,8 @@
 //! | `vstream-behind-ms` | 0 from a writer; from a replica how old what it knows of the writer is at most |
 //! | `vstream-recall` | the recall that the audits estimate |
 //! | `vstream-left-out` | living rows that a partial answer could not reach |
+//! | `vstream-offsets`, `vstream-watermark` | of a job: how much of its topic is behind the answer |
+//! | `vstream-partial` | `true`, of a job: rows of a remote level are missing |
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,11 +27,15 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 
-use crate::collection::Collection;
+use vstream_ask::Frontier;
+
+use crate::collection::{Collection, Found, Terms};
 use crate::failure::Failure;
 
 const MIN_SEQUENCE: &str = "vstream-min-sequence";
 const WAIT: &str = "vstream-wait-ms";
+const MIN_OFFSETS: &str = "vstream-min-offsets";
+const MIN_WATERMARK: &str = "vstream-min-watermark";
 const FRESHNESS: &str = "vstream-freshness";
 const PARTIAL: &str = "vstream-partial";
 /// Wait for a sequence unless a request says otherwise.
@@ -39,6 +47,7 @@ pub(crate) struct Moment(Arc<Inner>);
 
 struct Inner {
     min_sequence: u64,
+    frontier: Option<Frontier>,
     is_committed: bool,
     may_be_partial: bool,
     deadline: Instant,
@@ -53,6 +62,8 @@ struct Said {
     behind_ms: Option<Option<u64>>,
     recall: Option<f64>,
     left_out: u64,
+    /// Of an answer of a job, and whether it is partial.
+    frontier: Option<(Frontier, bool)>,
 }
 
 impl Moment {
@@ -87,8 +98,10 @@ impl Moment {
                 return Err(Failure::bad(format!("{PARTIAL} is '{other}': it can be allow")));
             }
         };
+        let frontier = frontier(text(MIN_OFFSETS), text(MIN_WATERMARK))?;
         Ok(Moment(Arc::new(Inner {
             min_sequence: number(MIN_SEQUENCE)?.unwrap_or(0),
+            frontier,
             is_committed,
             may_be_partial,
             deadline: Instant::now() + wait.min(grpc).min(most),
@@ -96,16 +109,48 @@ impl Moment {
         })))
     }
 
-    /// True if an answer may leave out rows that cannot be reached.
-    pub(crate) fn may_be_partial(&self) -> bool {
-        self.0.may_be_partial
+    /// What an answer must be.
+    pub(crate) fn terms(&self) -> Terms {
+        Terms {
+            may_be_partial: self.0.may_be_partial,
+            frontier: self.0.frontier.clone(),
+            deadline: self.0.deadline,
+        }
+    }
+
+    /// Notes of which moment an answer is; of several answers, what is behind all of them.
+    pub(crate) fn note_found(&self, found: &Found) {
+        let mut said = self.said();
+        said.left_out = said.left_out.max(found.left_out);
+        let Some((frontier, is_partial)) = &found.frontier else { return };
+        said.frontier = Some(match said.frontier.take() {
+            None => (frontier.clone(), *is_partial),
+            Some((other, was_partial)) => (other.min(frontier), was_partial || *is_partial),
+        });
+    }
+
+    /// Errors: `BAD_REQUEST` if a request asks for a moment that rows of this kind do not have.
+    fn check(&self, collection: &Collection) -> Result<(), Failure> {
+        let (is_sequence, is_frontier) = (self.0.min_sequence > 0, self.0.frontier.is_some());
+        match collection.is_of_job() {
+            true if is_sequence || self.0.is_committed => Err(Failure::bad(format!(
+                "a job has no sequences: ask for {MIN_OFFSETS} or {MIN_WATERMARK}"
+            ))),
+            false if is_frontier => Err(Failure::bad(format!(
+                "{MIN_OFFSETS} and {MIN_WATERMARK} are for a job: ask for {MIN_SEQUENCE}"
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// Notes of which moment an answer is that begins now; false if the collection does not have the
     /// writes that are asked for.
-    pub(crate) fn begins_at_once(&self, collection: &Collection) -> bool {
+    ///
+    /// Errors: `BAD_REQUEST` if rows of this kind do not have what is asked for.
+    pub(crate) fn begins_at_once(&self, collection: &Collection) -> Result<bool, Failure> {
+        self.check(collection)?;
         self.note(collection);
-        collection.progress.applied() >= self.0.min_sequence
+        Ok(collection.progress.applied() >= self.0.min_sequence)
     }
 
     /// Waits until the collection has the writes that are asked for, and notes of which moment an answer
@@ -142,12 +187,10 @@ impl Moment {
         self.said().recall = recall;
     }
 
-    /// Notes rows that could not be reached.
-    pub(crate) fn note_left_out(&self, rows: u64) {
-        self.said().left_out = rows;
-    }
-
     fn note(&self, collection: &Collection) {
+        if collection.is_of_job() {
+            return;
+        }
         let mut said = self.said();
         said.sequence = Some(collection.progress.applied());
         said.behind_ms = Some(collection.progress.behind_ms());
@@ -175,6 +218,18 @@ impl Moment {
         if said.left_out > 0 {
             put("vstream-left-out", said.left_out.to_string());
         }
+        if let Some((frontier, is_partial)) = &said.frontier {
+            let offsets: Vec<String> = frontier.offsets.iter().map(i64::to_string).collect();
+            if !offsets.is_empty() {
+                put("vstream-offsets", offsets.join(","));
+            }
+            if frontier.watermark != Frontier::NO_TIME {
+                put("vstream-watermark", frontier.watermark.to_string());
+            }
+            if *is_partial {
+                put(PARTIAL, "true".to_owned());
+            }
+        }
     }
 
     fn said(&self) -> MutexGuard<'_, Said> {
@@ -189,6 +244,26 @@ impl<S: Sync> FromRequestParts<S> for Moment {
         let moment = parts.extensions.get::<Moment>().cloned();
         moment.ok_or_else(|| Failure::broken("a path without a moment"))
     }
+}
+
+/// How much of a job's topic a request asks for. Errors: `BAD_REQUEST` for a header that cannot be read.
+fn frontier(offsets: Option<&str>, watermark: Option<&str>) -> Result<Option<Frontier>, Failure> {
+    if offsets.is_none() && watermark.is_none() {
+        return Ok(None);
+    }
+    let number = |name: &str, text: &str| {
+        let wrong = || Failure::bad(format!("{name} has '{text}': give whole numbers"));
+        text.trim().parse::<i64>().map_err(|_| wrong())
+    };
+    let mut frontier = Frontier::default();
+    if let Some(text) = watermark {
+        frontier.watermark = number(MIN_WATERMARK, text)?;
+    }
+    if let Some(text) = offsets {
+        let all = text.split(',').map(|one| number(MIN_OFFSETS, one));
+        frontier.offsets = all.collect::<Result<_, _>>()?;
+    }
+    Ok(Some(frontier))
 }
 
 /// A timeout of gRPC: up to eight digits and a unit; `None` if it is none.

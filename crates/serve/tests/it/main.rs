@@ -4,6 +4,7 @@ mod access;
 mod broken;
 mod grpc;
 mod hostile;
+mod job;
 mod mcp;
 mod page;
 mod points;

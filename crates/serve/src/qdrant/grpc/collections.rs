@@ -186,8 +186,8 @@ fn info(described: &Described) -> CollectionInfo {
         segments_count: *segments,
         config: Some(config(collection)),
         payload_schema: payload_schema(collection),
-        points_count: Some(*live),
-        indexed_vectors_count: Some(*live),
+        points_count: *live,
+        indexed_vectors_count: *live,
         ..CollectionInfo::default()
     }
 }
@@ -249,7 +249,7 @@ fn payload_schema(
     collection: &Collection,
 ) -> std::collections::BTreeMap<String, PayloadSchemaInfo> {
     let schema = collection.reader().schema();
-    let points = Some(collection.live());
+    let points = collection.live();
     let entries = schema.attributes.iter().map(|attribute| {
         let kind = match attribute.kind {
             AttributeKind::Keyword | AttributeKind::Keywords => PayloadSchemaType::Keyword,

@@ -9,7 +9,7 @@ import io.vstream.flink.ask.JobUnavailable;
 import io.vstream.flink.ask.ReadOptions;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Incoming;
-import io.vstream.flink.merge.Answer;
+import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,7 +21,7 @@ import java.util.TreeSet;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /**
  * A job is asked from outside while cells are split, ranges change partition and a step fails:
@@ -42,8 +42,8 @@ class JobReaderIT {
     @TempDir private Path folder;
 
     @ParameterizedTest
-    @EnumSource(names = {"FAIL_IN_ADOPT", "FAIL_IN_SETTLE"})
-    void answersGoOnThroughHandOversAndARestart(Fault failure) throws Exception {
+    @CsvSource({"FAIL_IN_ADOPT, false", "FAIL_IN_SETTLE, false", "FAIL_IN_ADOPT, true"})
+    void answersGoOnThroughHandOversAndARestart(Fault failure, boolean served) throws Exception {
         WriteScript script =
                 new WriteScript(
                         8, SEED + failure.ordinal(), true, IDS, WRITES, 40, 4_000, 1_000, WRITES);
@@ -53,7 +53,7 @@ class JobReaderIT {
                 3,
                 paced -> {
                     Path checkpoints = folder.resolve("run-" + readings.size());
-                    Reading reading = new Reading(paced, checkpoints);
+                    Reading reading = new Reading(paced, checkpoints, served);
                     readings.add(reading);
                     return new Scenario(paced, checkpoints)
                             .rebalancing("cells")
@@ -82,6 +82,11 @@ class JobReaderIT {
         }
     }
 
+    /** Ids of the nearest rows, nearest first. */
+    private interface Asking {
+        long[] ask(float[] vector, int k, boolean exact) throws Exception;
+    }
+
     /** Asks as long as a job runs. */
     private static final class Reading {
 
@@ -94,7 +99,7 @@ class JobReaderIT {
         private int near;
         private int found;
 
-        private Reading(WriteScript script, Path checkpoints) {
+        private Reading(WriteScript script, Path checkpoints, boolean served) {
             this.script = script;
             for (int position = 0; position < WRITES; position++) {
                 Incoming in = new Incoming();
@@ -105,25 +110,29 @@ class JobReaderIT {
                     last.put(in.id, in.vector);
                 }
             }
-            thread = new Thread(() -> read(checkpoints.toUri().toString()), "reading");
+            thread = new Thread(() -> read(checkpoints, served), "reading");
             thread.start();
         }
 
-        private void read(String checkpoints) {
-            SplittableRandom random = new SplittableRandom(SEED);
-            try (JobReader reader = new JobReader(checkpoints, "", PATIENT)) {
-                while (!ended) {
-                    Answer all =
-                            reader.search(
-                                    VectorQuery.of(1, last.firstEntry().getValue())
-                                            .withK(WriteScript.ALL)
-                                            .withExactAnswer());
-                    check(all);
-                    for (int i = 0; i < 10 && !settled(all).isEmpty(); i++) {
-                        askNear(reader, new ArrayList<>(settled(all)), random);
+        private void read(Path checkpoints, boolean served) {
+            try {
+                if (served) {
+                    try (ServedJob server = new ServedJob(checkpoints)) {
+                        ask(server::ask);
+                    }
+                } else {
+                    String folder = checkpoints.toUri().toString();
+                    try (JobReader reader = new JobReader(folder, "", PATIENT)) {
+                        ask(
+                                (vector, k, exact) -> {
+                                    VectorQuery query = VectorQuery.of(1, vector).withK(k);
+                                    return reader.search(exact ? query.withExactAnswer() : query)
+                                            .ids();
+                                });
                     }
                 }
-            } catch (JobUnavailable e) {
+            } catch (IOException e) {
+                // Only the end of the job keeps it from answering.
                 if (!ended) {
                     wrong.add(e.toString());
                 }
@@ -132,21 +141,32 @@ class JobReaderIT {
             }
         }
 
+        private void ask(Asking job) throws Exception {
+            SplittableRandom random = new SplittableRandom(SEED);
+            while (!ended) {
+                long[] all = job.ask(last.firstEntry().getValue(), WriteScript.ALL, true);
+                check(all);
+                for (int i = 0; i < 10 && !settled(all).isEmpty(); i++) {
+                    askNear(job, new ArrayList<>(settled(all)), random);
+                }
+            }
+        }
+
         /** Ids of rows that are written no more. */
-        private TreeSet<Long> settled(Answer answer) {
-            long newest = Arrays.stream(answer.ids()).max().orElse(0);
+        private TreeSet<Long> settled(long[] answer) {
+            long newest = Arrays.stream(answer).max().orElse(0);
             return new TreeSet<>(last.headMap(newest - UNSETTLED).keySet());
         }
 
-        private void check(Answer answer) {
+        private void check(long[] answer) {
             TreeSet<Long> ids = new TreeSet<>();
-            for (long id : answer.ids()) {
+            for (long id : answer) {
                 if (!ids.add(id)) {
                     wrong.add("row " + id + " is there twice");
                 }
             }
             TreeSet<Long> expected = settled(answer);
-            long end = Arrays.stream(answer.ids()).max().orElse(0) - UNSETTLED;
+            long end = Arrays.stream(answer).max().orElse(0) - UNSETTLED;
             TreeSet<Long> there = new TreeSet<>(ids.headSet(Math.max(0, end)));
             if (!there.equals(expected)) {
                 TreeSet<Long> missing = new TreeSet<>(expected);
@@ -157,12 +177,11 @@ class JobReaderIT {
             exact += expected.isEmpty() ? 0 : 1;
         }
 
-        private void askNear(JobReader reader, List<Long> ids, SplittableRandom random)
-                throws Exception {
+        private void askNear(Asking job, List<Long> ids, SplittableRandom random) throws Exception {
             long id = ids.get(random.nextInt(ids.size()));
-            Answer answer = reader.search(VectorQuery.of(2, last.get(id)).withK(1));
+            long[] answer = job.ask(last.get(id), 1, false);
             near++;
-            found += answer.ids().length == 1 && answer.ids()[0] == id ? 1 : 0;
+            found += answer.length == 1 && answer[0] == id ? 1 : 0;
         }
 
         private boolean end() {

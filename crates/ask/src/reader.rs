@@ -1,0 +1,269 @@
+//! Asks, again where that may help, and merges.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustls::ClientConfig;
+use vstream_attribute::Grouping;
+use vstream_settings::CollectionSettings;
+
+use crate::client::PartitionClient;
+use crate::error::{AskError, Attempt};
+use crate::frontier::Frontier;
+use crate::published::FOLDER;
+use crate::question::Question;
+use crate::rank::{rank, Row};
+use crate::reply::Reply;
+use crate::tls;
+use crate::view::View;
+
+const K_MAX: usize = 1_000;
+/// The longest that a partition lets itself be told to wait.
+const DEADLINE_MAX: Duration = Duration::from_secs(60);
+const KEY_BYTES_MAX: usize = 1 << 10;
+/// The pause before a question is asked again.
+const RETRY: Duration = Duration::from_millis(20);
+/// What is said where the first attempt took all the time.
+const LATE: &str = "a partition took too long";
+/// How often it looks whether partitions are elsewhere by now.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// How a [`JobReader`] asks.
+#[derive(Clone)]
+pub struct ReadOptions {
+    /// The key that the job's partitions know; empty for none.
+    pub key: String,
+    /// PEM file with the certificate that partitions have, or of who signed it; `None` for no TLS.
+    pub certificates: Option<PathBuf>,
+    /// Until when a question is asked again where a partition gives no answer: at most a minute.
+    pub deadline: Duration,
+}
+
+impl Default for ReadOptions {
+    /// For a job on this machine: no key, no TLS, 5 seconds.
+    fn default() -> ReadOptions {
+        let deadline = Duration::from_secs(5);
+        ReadOptions { key: String::new(), certificates: None, deadline }
+    }
+}
+
+impl fmt::Debug for ReadOptions {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadOptions").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+/// What a job answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The nearest rows, nearest first, ties by id.
+    pub rows: Vec<Row>,
+    /// How many partitions were asked.
+    pub fan_out: usize,
+    /// Whether rows of a remote level are missing.
+    pub is_partial: bool,
+    /// How much of the vector stream all of these partitions had applied.
+    pub frontier: Frontier,
+}
+
+/// Asks a running job. An answer holds the rows of one moment of each partition that was asked; it is at
+/// most a tenth of a second behind what the job has applied.
+///
+/// One question at a time, over a connection for each partition: use several readers for several threads.
+pub struct JobReader {
+    folder: PathBuf,
+    options: ReadOptions,
+    tls: Option<Arc<ClientConfig>>,
+    clients: HashMap<usize, PartitionClient>,
+    view: Option<View>,
+    looked: Instant,
+}
+
+impl JobReader {
+    /// Asks nothing yet.
+    ///
+    /// * `checkpoints`: folder of the job's checkpoints, a path or a `file:` address.
+    /// * `search`: name of the search; empty for the one search of a program without a name.
+    ///
+    /// Errors: `Refused` for options or a folder that cannot be.
+    pub fn new(
+        checkpoints: &str,
+        search: &str,
+        options: ReadOptions,
+    ) -> Result<JobReader, AskError> {
+        let refused = |what: &str| Err(AskError::Refused(what.to_owned()));
+        if options.deadline.is_zero() || options.deadline > DEADLINE_MAX {
+            return refused("the deadline of a question is 1 ms to 60 s");
+        }
+        if options.key.len() > KEY_BYTES_MAX {
+            return refused("the key is too long");
+        }
+        let path = match checkpoints.strip_prefix("file:") {
+            Some(path) => path.strip_prefix("//").unwrap_or(path),
+            None if checkpoints.contains("://") => {
+                return refused(
+                    "the checkpoints must be in a folder that this machine sees as one",
+                );
+            }
+            None => checkpoints,
+        };
+        let reads = Path::new(path).join(FOLDER);
+        let folder = if search.is_empty() { reads } else { reads.join(search) };
+        let tls = options.certificates.as_deref().map(tls::trusting);
+        Ok(JobReader {
+            folder,
+            tls: tls.transpose().map_err(AskError::Refused)?,
+            options,
+            clients: HashMap::new(),
+            view: None,
+            looked: Instant::now(),
+        })
+    }
+
+    /// Settings of the job's collection. Errors: `Unavailable` if no job has published where it answers
+    /// until the deadline.
+    pub fn collection(&mut self) -> Result<CollectionSettings, AskError> {
+        self.until_due(self.options.deadline, |reader, _| Ok(reader.view()?.collection.clone()))
+    }
+
+    /// Asks for the nearest rows.
+    ///
+    /// Errors: `Refused` if the question or the key is wrong, `Unavailable` if there is no answer until the
+    /// deadline.
+    pub fn search(&mut self, question: &Question<'_>) -> Result<Answer, AskError> {
+        self.search_within(question, self.options.deadline)
+    }
+
+    /// Asks with another deadline than that of the options: at most a minute. Errors: as
+    /// [`JobReader::search`].
+    pub fn search_within(
+        &mut self,
+        question: &Question<'_>,
+        deadline: Duration,
+    ) -> Result<Answer, AskError> {
+        let deadline = deadline.min(DEADLINE_MAX);
+        self.until_due(deadline, |reader, due| reader.ask(question, due))
+    }
+
+    fn until_due<T>(
+        &mut self,
+        deadline: Duration,
+        mut attempt: impl FnMut(&mut JobReader, Instant) -> Result<T, Attempt>,
+    ) -> Result<T, AskError> {
+        let due = Instant::now() + deadline;
+        let mut why = LATE.to_owned();
+        loop {
+            match attempt(self, due) {
+                Ok(done) => return Ok(done),
+                Err(Attempt::Refused(why)) => {
+                    self.forget();
+                    return Err(AskError::Refused(why));
+                }
+                Err(Attempt::Again(now)) => why = now,
+                // What an attempt before this one was told says more.
+                Err(Attempt::Late) => {}
+            }
+            self.forget();
+            thread::sleep(RETRY);
+            if Instant::now() >= due {
+                return Err(AskError::Unavailable(format!(
+                    "the job whose checkpoints are beside {} gave no answer in {} ms: {why}",
+                    self.folder.display(),
+                    deadline.as_millis()
+                )));
+            }
+        }
+    }
+
+    fn ask(&mut self, question: &Question<'_>, due: Instant) -> Result<Answer, Attempt> {
+        let wait = due.saturating_duration_since(Instant::now()).as_millis();
+        let view = self.view()?;
+        check(question, view)?;
+        let chosen = view.choose(question.vector, question.is_everywhere())?;
+        let bytes = question.to_bytes(wait as i32, view.has_names());
+        let replies = self.replies(&chosen, &bytes, due)?;
+        if !self.view.as_ref().is_some_and(|view| view.fits(&replies)) {
+            return Err(Attempt::again("rows are changing partition"));
+        }
+        let is_partial = replies.iter().any(|reply| reply.is_incomplete);
+        let frontier = replies.iter().map(|reply| reply.frontier.clone());
+        let frontier = frontier.reduce(|one, other| one.min(&other)).unwrap_or_default();
+        let rows = rank(replies.into_iter().map(|reply| reply.rows).collect(), question.k);
+        Ok(Answer { rows, fan_out: chosen.len(), is_partial, frontier })
+    }
+
+    /// Asks all of them, and then waits for each.
+    fn replies(
+        &mut self,
+        chosen: &[usize],
+        question: &[u8],
+        due: Instant,
+    ) -> Result<Vec<Reply>, Attempt> {
+        for partition in chosen {
+            if !self.clients.contains_key(partition) {
+                let view = self.view.as_ref().ok_or_else(|| Attempt::again("nothing is known"))?;
+                let address = &view.addresses[*partition];
+                let (tls, key) = (self.tls.as_ref(), self.options.key.as_str());
+                let client = PartitionClient::connect(address, tls, key, due)?;
+                self.clients.insert(*partition, client);
+            }
+            if let Some(client) = self.clients.get_mut(partition) {
+                client.ask(question)?;
+            }
+        }
+        let mut replies = Vec::with_capacity(chosen.len());
+        for partition in chosen {
+            if let Some(client) = self.clients.get_mut(partition) {
+                replies.push(client.answer(due)?);
+            }
+        }
+        Ok(replies)
+    }
+
+    fn view(&mut self) -> Result<&View, Attempt> {
+        let now = Instant::now();
+        if let Some(view) = &self.view {
+            if now - self.looked > LOOK {
+                self.looked = now;
+                if !view.is_current(&self.folder)? {
+                    self.forget();
+                }
+            }
+        }
+        if self.view.is_none() {
+            self.looked = now;
+            self.view = Some(View::read(&self.folder)?);
+        }
+        self.view.as_ref().ok_or_else(|| Attempt::again("nothing is known"))
+    }
+
+    /// Lets go of all that is known, since some of it is no longer true.
+    fn forget(&mut self) {
+        self.clients.clear();
+        self.view = None;
+    }
+}
+
+/// Errors: `Refused` for what no partition would answer.
+fn check(question: &Question<'_>, view: &View) -> Result<(), Attempt> {
+    let refused = |what: String| Err(Attempt::Refused(what));
+    if !(1..=K_MAX).contains(&question.k) {
+        return refused(format!("k is {}: ask for 1 to {K_MAX} rows", question.k));
+    }
+    if view.collection.schema.grouping == Grouping::Isolated {
+        return refused("isolated groups are asked through the topic of the job".to_owned());
+    }
+    let (has, wanted) = (question.vector.len(), view.collection.dimension);
+    if has != wanted {
+        return refused(format!("the vector has {has} elements; the collection has {wanted}"));
+    }
+    match question.vector.iter().position(|element| !element.is_finite()) {
+        Some(at) => refused(format!("element {at} of the vector is not finite")),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,177 @@
+//! The rows of a running job, which is asked over the network.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use vstream_ask::{AskError, Effort, JobReader, Question, ReadOptions};
+use vstream_engine::{
+    Answer, Effort as EngineEffort, Engine, Neighbor, Query, Schema, Settings, StoredRow, With,
+    WithAttributes,
+};
+
+use super::{Collection, Found, Terms};
+use crate::failure::Failure;
+
+/// Readers that are kept: a partition takes 64 connections, from all who ask it.
+const READERS_KEPT: usize = 16;
+
+/// The running job whose rows a server gives.
+#[derive(Clone)]
+pub struct JobSettings {
+    /// Folder of the job's checkpoints.
+    pub checkpoints: String,
+    /// Name of the search; empty for the one search of a program without a name.
+    pub search: String,
+    /// The name that the collection has here.
+    pub collection: String,
+    /// The key that the job's partitions know; empty for none.
+    pub key: String,
+    /// PEM file with the certificate that partitions have, or of who signed it; `None` for no TLS.
+    pub certificates: Option<PathBuf>,
+    /// Until when a question is asked again where a partition gives no answer: at most a minute.
+    pub deadline: Duration,
+}
+
+impl JobSettings {
+    /// A job on this machine, as the collection `job`.
+    pub fn new(checkpoints: &str) -> JobSettings {
+        JobSettings {
+            checkpoints: checkpoints.to_owned(),
+            search: String::new(),
+            collection: "job".to_owned(),
+            key: String::new(),
+            certificates: None,
+            deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+impl fmt::Debug for JobSettings {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobSettings")
+            .field("checkpoints", &self.checkpoints)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The rows of a running job.
+pub(crate) struct JobRows {
+    settings: JobSettings,
+    /// Those that nobody uses now. Each has a connection to every partition.
+    idle: Mutex<Vec<JobReader>>,
+}
+
+impl JobRows {
+    /// Asks the job what its collection is like. Errors: `SERVICE_UNAVAILABLE` if no job answers in time,
+    /// `BAD_REQUEST` for settings that cannot be.
+    fn open(settings: &JobSettings) -> Result<(JobRows, Settings), Failure> {
+        let rows = JobRows { settings: settings.clone(), idle: Mutex::default() };
+        let mut reader = rows.reader()?;
+        let of = reader.collection()?;
+        rows.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+        let settings = Settings {
+            schema: Arc::new(of.schema.clone()),
+            recall_target: of.recall_target,
+            ..Settings::new(of.dimension, of.metric, of.element)
+        };
+        Ok((rows, settings))
+    }
+
+    fn reader(&self) -> Result<JobReader, Failure> {
+        if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(idle);
+        }
+        let JobSettings { checkpoints, search, key, certificates, deadline, .. } = &self.settings;
+        let options = ReadOptions {
+            key: key.clone(),
+            certificates: certificates.clone(),
+            deadline: *deadline,
+        };
+        Ok(JobReader::new(checkpoints, search, options)?)
+    }
+
+    /// Asks the job. Blocks.
+    ///
+    /// Errors: `BAD_REQUEST` for what a job cannot be asked, `SERVICE_UNAVAILABLE` if it gives no answer in
+    /// time, or none of all rows where a request does not allow that.
+    pub(super) fn answer(
+        &self,
+        schema: &Schema,
+        query: &Query<'_>,
+        with: &With,
+        terms: &Terms,
+    ) -> Result<Found, Failure> {
+        if with.vector {
+            return Err(Failure::bad("a job gives no vectors: leave out with_vector"));
+        }
+        let columns: Vec<u16> = match &with.attributes {
+            WithAttributes::None => Vec::new(),
+            WithAttributes::All => (0..schema.attributes.len() as u16).collect(),
+            WithAttributes::Of(columns) => columns.clone(),
+        };
+        let question = Question {
+            effort: match query.effort {
+                EngineEffort::Exact => Effort::Exact,
+                _ => Effort::Auto,
+            },
+            filter: query.filter,
+            radius: query.radius,
+            columns: &columns,
+            payload: with.payload,
+            least: terms.frontier.as_ref(),
+            ..Question::new(query.vector, query.k)
+        };
+        let mut reader = self.reader()?;
+        let left = terms.deadline.saturating_duration_since(Instant::now());
+        let left = left.clamp(Duration::from_millis(1), self.settings.deadline);
+        let found = reader.search_within(&question, left);
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < READERS_KEPT {
+            idle.push(reader);
+        }
+        drop(idle);
+        let found = found?;
+        if found.is_partial && !terms.may_be_partial {
+            return Err(Failure::busy("rows of a remote level of the job cannot be reached"));
+        }
+        let frontier = Some((found.frontier, found.is_partial));
+        let neighbors = found.rows.iter();
+        let neighbors = neighbors.map(|row| Neighbor {
+            id: row.id,
+            version: row.version,
+            distance: row.distance,
+        });
+        let answer = Answer {
+            neighbors: neighbors.collect(),
+            rows: found.rows.into_iter().map(stored).collect(),
+            ..Answer::default()
+        };
+        Ok(Found { answer, left_out: 0, frontier })
+    }
+}
+
+fn stored(row: vstream_ask::Row) -> StoredRow {
+    StoredRow { id: row.id, version: row.version, vector: None, fields: row.fields }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Failure {
+        match error {
+            AskError::Refused(why) => Failure::bad(why),
+            AskError::Unavailable(why) => Failure::busy(why),
+        }
+    }
+}
+
+impl Collection {
+    /// The collection of a running job. It has an engine without rows, which knows what rows carry. Errors:
+    /// `SERVICE_UNAVAILABLE` if no job answers in time, `BAD_REQUEST` for settings that cannot be.
+    pub(crate) fn of_job(settings: &JobSettings) -> Result<Collection, Failure> {
+        let (rows, of) = JobRows::open(settings)?;
+        let collection = Collection::new(&settings.collection, Engine::create(of)?, true)?;
+        Ok(Collection { job: Some(rows), ..collection })
+    }
+}
