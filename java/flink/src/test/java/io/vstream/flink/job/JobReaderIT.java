@@ -7,6 +7,7 @@ import io.vstream.flink.VectorQuery;
 import io.vstream.flink.ask.JobReader;
 import io.vstream.flink.ask.JobUnavailable;
 import io.vstream.flink.ask.ReadOptions;
+import io.vstream.flink.ask.ServedJob;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Incoming;
 import java.io.IOException;

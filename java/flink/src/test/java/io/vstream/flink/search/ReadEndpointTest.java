@@ -3,9 +3,13 @@ package io.vstream.flink.search;
 import static org.assertj.core.api.Assertions.assertThat;
 import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
+import io.vstream.flink.ask.ServedJob;
 import io.vstream.flink.handover.CommandAck;
 import io.vstream.flink.handover.Step;
 import io.vstream.flink.ingest.Frontier;
+import io.vstream.flink.published.PublishedFile;
+import io.vstream.flink.published.PublishedPartitions;
+import io.vstream.flink.published.PublishedTemplates;
 import io.vstream.flink.published.ReadAddress;
 import io.vstream.nativecore.Asked;
 import io.vstream.nativecore.NativeEngine;
@@ -260,6 +264,36 @@ class ReadEndpointTest {
             assertThat(reader.ask(near(5, 9, Frontier.NONE)).rows().ids()).startsWith(5);
         }
         assertThatThrownBy(() -> new Reader(address, "key", null)).isInstanceOf(IOException.class);
+        publish(address);
+        String[] known = {
+            "--job-key", keyFile.toString(), "--job-certificates", certificate.toString()
+        };
+        try (ServedJob server = new ServedJob(folder, known)) {
+            assertThat(server.ask(vector(7), 2, true)).startsWith(7);
+        }
+        Path wrong = Files.writeString(folder.resolve("wrong"), "another");
+        try (ServedJob server =
+                new ServedJob(
+                        folder,
+                        "--job-key",
+                        wrong.toString(),
+                        "--job-certificates",
+                        certificate.toString())) {
+            assertThatThrownBy(() -> server.ask(vector(7), 2, true))
+                    .hasMessageContaining("The partition does not take this key.");
+        }
+    }
+
+    /** As a job of this one partition does, before its first template. */
+    private void publish(ReadAddress address) throws IOException {
+        var reads =
+                new org.apache.flink.core.fs.Path(folder.toUri().toString(), ReadSettings.FOLDER);
+        PublishedFile.write(
+                PublishedPartitions.path(reads),
+                new PublishedPartitions(1, CheckpointLab.SETTINGS, List.of(address)).toBytes());
+        PublishedFile.write(
+                PublishedTemplates.path(reads),
+                new PublishedTemplates(0, 0, false, new byte[0], new byte[0]).toBytes());
     }
 
     private static void keytool(String... words) throws Exception {

@@ -1,4 +1,4 @@
-package io.vstream.flink.job;
+package io.vstream.flink.ask;
 
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -9,12 +9,14 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
 /** {@code vstream serve --job}: a server of its own process that asks the job, over HTTP. */
-final class ServedJob implements AutoCloseable {
+public final class ServedJob implements AutoCloseable {
 
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final String SERVING = " at http://";
@@ -24,21 +26,19 @@ final class ServedJob implements AutoCloseable {
     private final Process process;
     private final String address;
 
-    /** Starts a server, which waits for the job. */
-    ServedJob(Path checkpoints) throws IOException {
-        Path command = Path.of(System.getProperty("vstream.native.dir"), "vstream");
-        process =
-                new ProcessBuilder(
-                                command.toString(),
-                                "serve",
-                                "--job",
-                                checkpoints.toUri().toString(),
-                                "--job-deadline",
-                                "20000",
-                                "--listen",
-                                "127.0.0.1:0")
-                        .redirectErrorStream(true)
-                        .start();
+    /**
+     * Starts a server, which waits for the job.
+     *
+     * @param more options of the command
+     * @throws IOException with what the server says, if it does not start
+     */
+    public ServedJob(Path checkpoints, String... more) throws IOException {
+        List<String> command = new ArrayList<>();
+        command.add(Path.of(System.getProperty("vstream.native.dir"), "vstream").toString());
+        command.addAll(List.of("serve", "--job", checkpoints.toUri().toString()));
+        command.addAll(List.of("--job-deadline", "20000", "--listen", "127.0.0.1:0"));
+        command.addAll(List.of(more));
+        process = new ProcessBuilder(command).redirectErrorStream(true).start();
         BufferedReader said = process.inputReader(StandardCharsets.UTF_8);
         String line = said.readLine();
         if (line == null || !line.contains(SERVING)) {
@@ -49,7 +49,8 @@ final class ServedJob implements AutoCloseable {
     }
 
     /** Ids of the nearest rows, nearest first. */
-    long[] ask(float[] vector, int k, boolean exact) throws IOException, InterruptedException {
+    public long[] ask(float[] vector, int k, boolean exact)
+            throws IOException, InterruptedException {
         String body =
                 "{\"query\": %s, \"limit\": %d, \"params\": {\"exact\": %s}}"
                         .formatted(Arrays.toString(vector), k, exact);
