@@ -29,7 +29,7 @@ pub(crate) struct PartitionClient {
 }
 
 impl PartitionClient {
-    /// Connects and greets. Errors: `Refused` for a wrong key.
+    /// Connects and greets. Errors: `Locked` for a wrong key.
     pub(crate) fn connect(
         (host, port): &(String, u16),
         tls: Option<&Arc<ClientConfig>>,
@@ -76,7 +76,7 @@ impl PartitionClient {
         match client.stream.read(&mut said)? {
             0 => Err(Attempt::again("the partition takes no more readers now")),
             _ if said == [1] => Ok(client),
-            _ => Err(Attempt::Refused("The partition does not take this key.".to_owned())),
+            _ => Err(Attempt::Locked),
         }
     }
 

@@ -6,8 +6,10 @@ use std::io::ErrorKind;
 /// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AskError {
-    /// The question, the key or a file of settings is wrong: it would have no answer another time either.
+    /// The question or a file of settings is wrong: it would have no answer another time either.
     Refused(String),
+    /// The job's partitions do not take the key.
+    Locked(String),
     /// No answer came until the deadline; a later question may have one.
     Unavailable(String),
 }
@@ -15,7 +17,9 @@ pub enum AskError {
 impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AskError::Refused(why) | AskError::Unavailable(why) => f.write_str(why),
+            AskError::Refused(why) | AskError::Locked(why) | AskError::Unavailable(why) => {
+                f.write_str(why)
+            }
         }
     }
 }
@@ -27,6 +31,8 @@ impl std::error::Error for AskError {}
 pub(crate) enum Attempt {
     /// Nobody would answer this.
     Refused(String),
+    /// A partition does not take the key.
+    Locked,
     /// Another attempt may have an answer.
     Again(String),
     /// A partition did not answer in time.

@@ -1,5 +1,6 @@
 //! Asks, again where that may help, and merges.
 
+use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ const KEY_BYTES_MAX: usize = 1 << 10;
 const RETRY: Duration = Duration::from_millis(20);
 /// What is said where the first attempt took all the time.
 const LATE: &str = "a partition took too long";
+/// What is said where a key is wrong.
+const LOCKED: &str = "a partition of the job does not take this key";
 /// How often it looks whether partitions are elsewhere by now.
 const LOOK: Duration = Duration::from_secs(5);
 
@@ -131,10 +134,19 @@ impl JobReader {
         self.until_due(self.options.deadline, |reader, _| Ok(reader.view()?.collection.clone()))
     }
 
+    /// Connects to every partition. Errors: `Locked` if the key is wrong, `Unavailable` if one of them cannot
+    /// be reached until the deadline.
+    pub fn greet(&mut self) -> Result<(), AskError> {
+        self.until_due(self.options.deadline, |reader, due| {
+            let count = reader.view()?.addresses.len();
+            (0..count).try_for_each(|partition| reader.client(partition, due).map(drop))
+        })
+    }
+
     /// Asks for the nearest rows.
     ///
-    /// Errors: `Refused` if the question or the key is wrong, `Unavailable` if there is no answer until the
-    /// deadline.
+    /// Errors: `Refused` if the question is wrong, `Locked` if the key is, `Unavailable` if there is no answer
+    /// until the deadline.
     pub fn search(&mut self, question: &Question<'_>) -> Result<Answer, AskError> {
         self.search_within(question, self.options.deadline)
     }
@@ -163,6 +175,10 @@ impl JobReader {
                 Err(Attempt::Refused(why)) => {
                     self.forget();
                     return Err(AskError::Refused(why));
+                }
+                Err(Attempt::Locked) => {
+                    self.forget();
+                    return Err(AskError::Locked(LOCKED.to_owned()));
                 }
                 Err(Attempt::Again(now)) => why = now,
                 // What an attempt before this one was told says more.
@@ -205,24 +221,22 @@ impl JobReader {
         due: Instant,
     ) -> Result<Vec<Reply>, Attempt> {
         for partition in chosen {
-            if !self.clients.contains_key(partition) {
+            self.client(*partition, due)?.ask(question)?;
+        }
+        chosen.iter().map(|partition| self.client(*partition, due)?.answer(due)).collect()
+    }
+
+    /// The connection to a partition.
+    fn client(&mut self, partition: usize, due: Instant) -> Result<&mut PartitionClient, Attempt> {
+        match self.clients.entry(partition) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
                 let view = self.view.as_ref().ok_or_else(|| Attempt::again("nothing is known"))?;
-                let address = &view.addresses[*partition];
                 let (tls, key) = (self.tls.as_ref(), self.options.key.as_str());
-                let client = PartitionClient::connect(address, tls, key, due)?;
-                self.clients.insert(*partition, client);
-            }
-            if let Some(client) = self.clients.get_mut(partition) {
-                client.ask(question)?;
+                let address = &view.addresses[partition];
+                Ok(entry.insert(PartitionClient::connect(address, tls, key, due)?))
             }
         }
-        let mut replies = Vec::with_capacity(chosen.len());
-        for partition in chosen {
-            if let Some(client) = self.clients.get_mut(partition) {
-                replies.push(client.answer(due)?);
-            }
-        }
-        Ok(replies)
     }
 
     fn view(&mut self) -> Result<&View, Attempt> {

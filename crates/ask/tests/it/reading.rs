@@ -194,7 +194,9 @@ fn what_is_wrong_is_said_at_once_and_what_may_change_after_the_deadline() {
     }
     partitions[1].lock().unwrap().key = "a secret".to_owned();
     let refused = patient.search(&Question::new(&vector, K)).unwrap_err();
-    assert_eq!(refused, AskError::Refused("The partition does not take this key.".to_owned()));
+    let locked = AskError::Locked("a partition of the job does not take this key".to_owned());
+    assert_eq!(refused, locked);
+    assert_eq!(patient.greet().unwrap_err(), locked);
     partitions[1].lock().unwrap().key = String::new();
     partitions[2].lock().unwrap().without = Some((1, "No such leaf.".to_owned()));
     let refused = patient.search(&Question::new(&vector, K)).unwrap_err();

@@ -70,6 +70,7 @@ impl JobRows {
     fn open(settings: &JobSettings) -> Result<(JobRows, Settings), Failure> {
         let rows = JobRows { settings: settings.clone(), idle: Mutex::default() };
         let mut reader = rows.reader()?;
+        reader.greet()?;
         let of = reader.collection()?;
         rows.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
         let settings = Settings {
@@ -161,7 +162,8 @@ impl From<AskError> for Failure {
     fn from(error: AskError) -> Failure {
         match error {
             AskError::Refused(why) => Failure::bad(why),
-            AskError::Unavailable(why) => Failure::busy(why),
+            // That the job has another key is no fault of who asks here.
+            AskError::Locked(why) | AskError::Unavailable(why) => Failure::busy(why),
         }
     }
 }

@@ -271,17 +271,9 @@ class ReadEndpointTest {
         try (ServedJob server = new ServedJob(folder, known)) {
             assertThat(server.ask(vector(7), 2, true)).startsWith(7);
         }
-        Path wrong = Files.writeString(folder.resolve("wrong"), "another");
-        try (ServedJob server =
-                new ServedJob(
-                        folder,
-                        "--job-key",
-                        wrong.toString(),
-                        "--job-certificates",
-                        certificate.toString())) {
-            assertThatThrownBy(() -> server.ask(vector(7), 2, true))
-                    .hasMessageContaining("The partition does not take this key.");
-        }
+        known[1] = Files.writeString(folder.resolve("wrong"), "another").toString();
+        assertThatThrownBy(() -> new ServedJob(folder, known))
+                .hasMessageContaining("a partition of the job does not take this key");
     }
 
     /** As a job of this one partition does, before its first template. */
