@@ -43,7 +43,7 @@ class JobReaderIT {
     @TempDir private Path folder;
 
     @ParameterizedTest
-    @CsvSource({"FAIL_IN_ADOPT, false", "FAIL_IN_SETTLE, false", "FAIL_IN_ADOPT, true"})
+    @CsvSource({"FAIL_IN_ADOPT, false", "FAIL_IN_SETTLE, true"})
     void answersGoOnThroughHandOversAndARestart(Fault failure, boolean served) throws Exception {
         WriteScript script =
                 new WriteScript(
