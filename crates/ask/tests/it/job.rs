@@ -24,6 +24,7 @@ pub(crate) struct Partition {
     /// Changes the bytes of every reply.
     pub(crate) damage: Option<fn(usize, &mut Vec<u8>)>,
     pub(crate) asked: usize,
+    pub(crate) connections: usize,
 }
 
 pub(crate) type Shared = Arc<Mutex<Partition>>;
@@ -53,6 +54,7 @@ fn talk(mut stream: TcpStream, partition: &Shared) -> Option<()> {
     if !is_known {
         return None;
     }
+    partition.lock().unwrap().connections += 1;
     loop {
         let length = i32::from_be_bytes(take(&mut stream, 4)?.try_into().unwrap());
         let question = take(&mut stream, length as usize)?;
