@@ -94,23 +94,23 @@ fn job(arguments: &ServeArguments) -> Result<Option<JobSettings>, Failure> {
 /// The first line of a file. Errors: it cannot be read, or is empty.
 fn secret(path: &Path) -> Result<String, Failure> {
     let failed = |why: &str| Failure::settings(format!("{}: {why}", path.display()));
-    let text = std::fs::read_to_string(path).map_err(|error| failed(&error.to_string()))?;
-    match text.lines().next().map(str::trim) {
+    match read(path)?.lines().next().map(str::trim) {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
         _ => Err(failed("its first line must be the key")),
     }
 }
 
+fn read(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::settings(format!("{}: {error}", path.display())))
+}
+
 /// The writer to follow, if there is one.
 fn follow(arguments: &ServeArguments) -> Result<Option<FollowSettings>, Failure> {
     let Some(writer) = &arguments.follow else { return Ok(None) };
-    let key = arguments.follow_key.as_ref().map(|path| {
-        std::fs::read_to_string(path)
-            .map(|key| key.trim().to_owned())
-            .map_err(|error| Failure::settings(format!("{}: {error}", path.display())))
-    });
+    let key = arguments.follow_key.as_deref().map(read).transpose()?;
     Ok(Some(FollowSettings {
-        key: key.transpose()?,
+        key: key.map(|key| key.trim().to_owned()),
         certificate: arguments.follow_certificate.clone(),
         behind_max: Duration::from_millis(arguments.behind_max),
         ..FollowSettings::new(writer)
