@@ -185,6 +185,10 @@ impl Watched {
 
     /// Asks the engine for its counts, unless it owes an answer.
     fn ask(&self) {
+        // A job has figures of its own.
+        if self.collection.is_of_job() {
+            return;
+        }
         let began = Instant::now();
         let mut asked = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
         if asked.since.is_some() {

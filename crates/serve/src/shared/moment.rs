@@ -26,7 +26,6 @@ use std::time::{Duration, Instant};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
-
 use vstream_ask::Frontier;
 
 use crate::collection::{Collection, Found, Terms};
