@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use vstream_ask::{AskError, Effort, JobReader, Question, ReadOptions};
@@ -14,8 +14,8 @@ use vstream_engine::{
 use super::{Collection, Found, Terms};
 use crate::failure::Failure;
 
-/// Readers that are kept: a partition takes 64 connections, from all who ask it.
-const READERS_KEPT: usize = 16;
+/// Searches that ask the job at once; others wait. A partition takes 64 connections, from all who ask it.
+const READERS_MAX: usize = 16;
 
 /// The running job whose rows a server gives.
 #[derive(Clone)]
@@ -46,6 +46,16 @@ impl JobSettings {
             deadline: Duration::from_secs(5),
         }
     }
+
+    /// A reader, which asks nothing yet.
+    fn reader(&self) -> Result<JobReader, AskError> {
+        let options = ReadOptions {
+            key: self.key.clone(),
+            certificates: self.certificates.clone(),
+            deadline: self.deadline,
+        };
+        JobReader::new(&self.checkpoints, &self.search, options)
+    }
 }
 
 impl fmt::Debug for JobSettings {
@@ -60,19 +70,27 @@ impl fmt::Debug for JobSettings {
 /// The rows of a running job.
 pub(crate) struct JobRows {
     settings: JobSettings,
-    /// Those that nobody uses now. Each has a connection to every partition.
-    idle: Mutex<Vec<JobReader>>,
+    readers: Mutex<Readers>,
+    given_back: Condvar,
+}
+
+/// Each has a connection to every partition.
+#[derive(Default)]
+struct Readers {
+    /// Those that nobody uses now.
+    idle: Vec<JobReader>,
+    in_use: usize,
 }
 
 impl JobRows {
     /// Asks the job what its collection is like. Errors: `SERVICE_UNAVAILABLE` if no job answers in time,
     /// `BAD_REQUEST` for settings that cannot be.
     fn open(settings: &JobSettings) -> Result<(JobRows, Settings), Failure> {
-        let rows = JobRows { settings: settings.clone(), idle: Mutex::default() };
-        let mut reader = rows.reader()?;
+        let mut reader = settings.reader()?;
         reader.greet()?;
         let of = reader.collection()?;
-        rows.idle.lock().unwrap_or_else(PoisonError::into_inner).push(reader);
+        let readers = Mutex::new(Readers { idle: vec![reader], in_use: 0 });
+        let rows = JobRows { settings: settings.clone(), readers, given_back: Condvar::new() };
         let settings = Settings {
             schema: Arc::new(of.schema.clone()),
             recall_target: of.recall_target,
@@ -81,17 +99,35 @@ impl JobRows {
         Ok((rows, settings))
     }
 
-    fn reader(&self) -> Result<JobReader, Failure> {
-        if let Some(idle) = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            return Ok(idle);
+    /// Has a reader ask, as soon as one is free. Errors: those of `ask`, `SERVICE_UNAVAILABLE` if none is free
+    /// in time.
+    fn with<T>(
+        &self,
+        due: Instant,
+        ask: impl FnOnce(&mut JobReader) -> Result<T, AskError>,
+    ) -> Result<T, Failure> {
+        let mut readers = self.readers();
+        while readers.in_use >= READERS_MAX {
+            let left = due.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Failure::busy("other searches of the job take too long"));
+            }
+            let waited = self.given_back.wait_timeout(readers, left);
+            readers = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        let JobSettings { checkpoints, search, key, certificates, deadline, .. } = &self.settings;
-        let options = ReadOptions {
-            key: key.clone(),
-            certificates: certificates.clone(),
-            deadline: *deadline,
-        };
-        Ok(JobReader::new(checkpoints, search, options)?)
+        readers.in_use += 1;
+        let idle = readers.idle.pop();
+        drop(readers);
+        // Given back whatever happens: a reader that panicked is dropped.
+        let _turn = Turn(self);
+        let mut reader = idle.map_or_else(|| self.settings.reader(), Ok)?;
+        let done = ask(&mut reader);
+        self.readers().idle.push(reader);
+        Ok(done?)
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Readers> {
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the job. Blocks.
@@ -125,16 +161,11 @@ impl JobRows {
             least: terms.frontier.as_ref(),
             ..Question::new(query.vector, query.k)
         };
-        let mut reader = self.reader()?;
-        let left = terms.deadline.saturating_duration_since(Instant::now());
-        let left = left.clamp(Duration::from_millis(1), self.settings.deadline);
-        let found = reader.search_within(&question, left);
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < READERS_KEPT {
-            idle.push(reader);
-        }
-        drop(idle);
-        let found = found?;
+        let due = terms.deadline.min(Instant::now() + self.settings.deadline);
+        let found = self.with(due, |reader| {
+            let left = due.saturating_duration_since(Instant::now());
+            reader.search_within(&question, left.max(Duration::from_millis(1)))
+        })?;
         if found.is_partial && !terms.may_be_partial {
             return Err(Failure::busy("rows of a remote level of the job cannot be reached"));
         }
@@ -151,6 +182,16 @@ impl JobRows {
             ..Answer::default()
         };
         Ok(Found { answer, left_out: 0, frontier })
+    }
+}
+
+/// The turn of one search.
+struct Turn<'a>(&'a JobRows);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.readers().in_use -= 1;
+        self.0.given_back.notify_one();
     }
 }
 

@@ -11,8 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::job::JobRows;
-pub use self::job::JobSettings;
 use vstream_ask::Frontier;
 use vstream_engine::{
     inspect, inspect_collection, Answer, Durability, Effort, Engine, Error, ErrorKind, Filter,
@@ -21,6 +19,8 @@ use vstream_engine::{
 };
 
 pub(crate) use self::ids::{IdForm, PointId};
+use self::job::JobRows;
+pub use self::job::JobSettings;
 pub(crate) use self::progress::{now_ms, Progress};
 pub(crate) use self::writing::Writes;
 use crate::failure::Failure;

@@ -132,6 +132,30 @@ fn a_job_says_what_it_is_and_what_it_cannot_do() {
 }
 
 #[test]
+fn many_searches_at_once_share_a_few_connections() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (partitions, server) = served(folder.path());
+    std::thread::scope(|scope| {
+        for client in 0..40 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut random = Random(client);
+                for _ in 0..5 {
+                    let body = json!({"query": vector(&mut random), "limit": 3});
+                    let points = server.ok("POST", QUERY, body)["points"].take();
+                    assert_eq!(points.as_array().expect("points").len(), 3);
+                }
+            });
+        }
+    });
+    for partition in &partitions {
+        let partition = partition.lock().expect("a partition");
+        assert_eq!(partition.asked, 200);
+        assert!(partition.connections <= 16, "{} connections", partition.connections);
+    }
+}
+
+#[test]
 fn without_a_job_the_server_does_not_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let of = |job| ServeSettings::of_job(job, "127.0.0.1:0".parse().expect("an address"));
