@@ -15,7 +15,7 @@ type Answer = ureq::http::Response<ureq::Body>;
 /// A request with headers.
 fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
     let agent = ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
-    let agent: ureq::Agent = agent.timeout_global(Some(Duration::from_secs(20))).build().into();
+    let agent: ureq::Agent = agent.timeout_global(Some(Duration::from_secs(120))).build().into();
     let mut request = agent.get(format!("http://{address}{path}"));
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -54,7 +54,7 @@ impl Events {
             if is_right(&event) {
                 return event;
             }
-            assert!(began.elapsed() < Duration::from_secs(15), "no such event; the last: {event}");
+            assert!(began.elapsed() < Duration::from_secs(120), "no such event; the last: {event}");
         }
     }
 }
@@ -114,7 +114,7 @@ fn events_have_the_figures_of_the_metrics() {
     // Events that go on do not hold the end up, and they end with the server.
     let began = Instant::now();
     server.running.stop();
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(9));
     while events.next().is_some() {}
 }
 
@@ -220,7 +220,7 @@ fn as_many_look_as_there_is_room_for() {
     open.clear();
     let began = Instant::now();
     while get(address, "/ui/events", &[]).status() != 200 {
-        assert!(began.elapsed() < Duration::from_secs(10), "who goes makes room");
+        assert!(began.elapsed() < Duration::from_secs(120), "who goes makes room");
         std::thread::sleep(Duration::from_millis(20));
     }
     server.running.stop();

@@ -16,7 +16,7 @@ use crate::hostile::raw;
 use crate::support::{fill, point, settings, vector, Random, Served, DIMENSION};
 
 /// Longest wait for a replica. A run that works waits for a fraction of it.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(180);
 
 /// A replica of the writer at an address.
 fn following(directory: &Path, writer: &str) -> ServeSettings {

@@ -218,7 +218,7 @@ fn a_full_disk_holds_the_writer_up_and_loses_nothing() {
     let begun = Instant::now();
     while let Err(error) = engine.upsert(&row) {
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
-        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", engine.stats());
+        assert!(begun.elapsed() < Duration::from_secs(300), "{:?}", engine.stats());
     }
     assert!(engine.stats().tree.segments > 0);
     assert_eq!(rows(&engine).len() as u64, id);

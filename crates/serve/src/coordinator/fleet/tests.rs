@@ -5,7 +5,7 @@ use super::processes::address_of;
 use super::{reach, CommandLine, Processes, Replica, ReplicaId, ReplicaState, Replicas};
 use crate::coordinator::CoordinatorError;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 fn shell(script: &str, cap: u32, patience: Duration) -> Processes {
     let arguments = vec!["-c".into(), script.into()];
