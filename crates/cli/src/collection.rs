@@ -104,6 +104,7 @@ fn as_json(summary: &CollectionSummary, stored: Vec<Stored>) -> Value {
         "rows": summary.rows,
         "digest": format!("{:032x}", summary.digest),
         "image-bytes": summary.image_bytes,
+        "image-parts": summary.image_parts,
         "segments": segments.collect::<Vec<_>>(),
         "logs": logs.collect::<Vec<_>>(),
     })
@@ -137,7 +138,11 @@ fn as_table(summary: &CollectionSummary, stored: &[Stored]) -> String {
             }
         ));
     }
-    let image = (summary.image_bytes > 0).then(|| ("base image".to_owned(), summary.image_bytes));
+    let image = match summary.image_parts {
+        0 => None,
+        1 => Some(("base image".to_owned(), summary.image_bytes)),
+        parts => Some((format!("base image, {parts} parts"), summary.image_bytes)),
+    };
     for (name, bytes) in image.iter().chain(&summary.logs) {
         let size = text::bytes(*bytes);
         table.push_str(&format!("  {name:<20} {:>12} {:>10} {size:>12}\n", "", ""));

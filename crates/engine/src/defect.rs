@@ -44,6 +44,10 @@ pub enum Defect {
     PayloadUpdatesSkipped,
     /// Checkpoints do not write the deletes that are remembered.
     RememberedNotPersisted,
+    /// Records are applied to rows of a part of the base image that has them already.
+    PartsReplayedOver,
+    /// Of a row that moved from shard to shard the older part of the base image counts.
+    OlderPartCounts,
     /// Codes in a segment stand one row beside their own.
     #[cfg(feature = "defects")]
     CodesMisplaced,
@@ -67,7 +71,7 @@ pub enum Defect {
 #[cfg(feature = "defects")]
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 26] = [
+    pub const ALL: [Defect; 28] = [
         Defect::SyncSkipped,
         Defect::SyncFailureIgnored,
         Defect::ChecksumIgnored,
@@ -88,6 +92,8 @@ impl Defect {
         Defect::UpdatesNotLogged,
         Defect::PayloadUpdatesSkipped,
         Defect::RememberedNotPersisted,
+        Defect::PartsReplayedOver,
+        Defect::OlderPartCounts,
         Defect::CodesMisplaced,
         Defect::DeadFound,
         Defect::ValuesMisplaced,

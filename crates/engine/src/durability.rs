@@ -49,7 +49,8 @@ pub struct Journaling {
     /// When a write survives a crash.
     pub durability: Durability,
     /// Bytes of log. A checkpoint begins when the log is longer than this and longer than the base
-    /// image, or when shared states have split the log into more than 128 files.
+    /// image, or when shared states have split the log into more than 128 files. If it writes only a part
+    /// of the image ([`crate::Settings::image_part_bytes`]), it begins after that part of these.
     pub log_bytes_max: u64,
     /// True if the log, checkpoints and compactions have threads of their own. Otherwise the engine
     /// takes every step inside the call that needs it: simulations need this, because they must be
@@ -82,8 +83,10 @@ impl Journaling {
 pub struct JournalStats {
     /// Writes that the engine has ever accepted.
     pub lsn: u64,
-    /// Bytes of log since the base.
+    /// Bytes of log since the base, or since the oldest part of it.
     pub log_bytes: u64,
+    /// Parts of the base image, which were written at different moments; 0 without an image.
+    pub base_parts: u64,
     /// Bytes of log since the engine was opened.
     pub log_bytes_written: u64,
     /// Bytes of base images, segments and delete bitmaps since the engine was opened, including

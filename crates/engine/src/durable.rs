@@ -11,9 +11,10 @@ use crate::engine::{rows_of, Engine};
 use crate::error::Error;
 use crate::journal::{Commit, Journal};
 use crate::recovery::{insert_image, recover, Change, Replay, SegmentFiles};
-use crate::remembered::RememberedDelete;
+use crate::remembered::{RememberedDelete, RememberedDeletes};
 use crate::remote::RemoteStats;
-use crate::settings::{IndexKind, Settings};
+use crate::settings::IndexKind;
+use crate::snapshot::ImageFiles;
 use crate::version::{Directory, Manifest};
 
 impl Engine {
@@ -67,8 +68,8 @@ impl Engine {
 
     /// Writes a base and drops the logs that it replaces. Without a memory limit the base is an
     /// image of all rows. With a limit, the rows that are in no segment yet become a segment. The
-    /// engine also does this in the background when the log or memory has grown. Errors: `Io`; no
-    /// row is lost then.
+    /// engine also does this in the background when the log or memory has grown; then it writes only
+    /// a part of a large image. Errors: `Io`; no row is lost then.
     pub fn checkpoint(&mut self) -> Result<(), Error> {
         let rows = rows_of(&self.settings, &self.tree, self.remembered.as_ref());
         self.journal.as_mut().map_or(Ok(()), |journal| journal.checkpoint(&rows))
@@ -152,10 +153,10 @@ impl Replay for Engine {
         }
     }
 
-    fn image(&mut self, store: &FileStore, prefix: &str, settings: &Settings) -> Result<(), Error> {
+    fn image(&mut self, files: &ImageFiles<'_>) -> Result<(u64, u128), Error> {
         match self.settings.index {
-            IndexKind::Cluster => self.load_image(store, prefix, &mut |_| Ok(true)),
-            IndexKind::Flat => insert_image(self, (store, prefix), settings),
+            IndexKind::Cluster => self.load_image(files, &mut |_| Ok(true)),
+            IndexKind::Flat => insert_image(self, files),
         }
     }
 
@@ -174,13 +175,18 @@ impl Replay for Engine {
     }
 
     fn remembered(&mut self, deletes: Vec<RememberedDelete>) {
-        if let Some(remembered) = &mut self.remembered {
-            deletes.into_iter().for_each(|delete| remembered.note(delete));
-        }
+        let Some(kept) = self.settings.deletes_remembered else { return };
+        let mut remembered = RememberedDeletes::new(kept);
+        deletes.into_iter().for_each(|delete| remembered.note(delete));
+        self.remembered = Some(remembered);
     }
 
     fn version_of(&self, id: u64) -> Option<u64> {
         self.tree.writer().find(id).map(|found| found.version)
+    }
+
+    fn shard_of(&self, id: u64) -> Option<u16> {
+        self.tree.writer().shard_in_memory(id)
     }
 }
 

@@ -128,7 +128,8 @@ impl Journal {
         directory.sweep(Some(&manifest))?;
         let is_empty = recovered.logs.last().is_some_and(|log| log.bytes == HEADER as u64);
         let begun = is_empty.then_some(state.lsn);
-        let checkpoints = Checkpoints::new(directory, manifest, recovered.log_bytes, begun);
+        let log_bytes = recovered.logs.iter().map(|log| (log.number, log.bytes - HEADER as u64));
+        let checkpoints = Checkpoints::new(directory, manifest, log_bytes, begun);
         checkpoints.versions().serve(tree.clone());
         let compactor = Arc::new(Compactor::new(checkpoints.versions().clone()));
         let placement = Arc::new(Placement::new(checkpoints.versions().clone()));
@@ -189,7 +190,7 @@ impl Journal {
     /// Logs a delete of a row that is not there, so that it is remembered.
     pub(crate) fn remember(&mut self, id: u64, version: u64) -> Result<(), Error> {
         self.make_room(0)?;
-        self.state.remember();
+        self.state.pass_over();
         self.group.push_delete(id, version, false, self.state);
         Ok(())
     }

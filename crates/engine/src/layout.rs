@@ -7,7 +7,8 @@ use crate::error::Error;
 /// Name of the manifest, which lists the files of a durable engine.
 pub(crate) const COLLECTION: &str = "COLLECTION";
 const LOG: &str = "log-";
-const BASE: &str = "base-";
+/// Begins the names of the files of a base image.
+pub(crate) const BASE: &str = "base-";
 const SEGMENT: &str = "segment-";
 const MARKS: &str = "marks-";
 const REMEMBERED: &str = "deletes-";
@@ -17,7 +18,7 @@ pub(crate) fn log_name(number: u64) -> String {
     format!("{LOG}{number:010}")
 }
 
-/// Returns the prefix of the names of a base image's files.
+/// Returns the prefix of the names of the files of a part of a base image.
 pub(crate) fn base_prefix(number: u64) -> String {
     format!("{BASE}{number:010}.")
 }
@@ -37,10 +38,10 @@ pub(crate) fn remembered_name(number: u64) -> String {
     format!("{REMEMBERED}{number:010}")
 }
 
-/// The kind of a file, with the number in its name.
+/// The kind of a file, with the number in its name; [`base_file`] has that of a part of a base image.
 pub(crate) enum Number {
     Log(u64),
-    Base(u64),
+    Base,
     Segment(u64),
     Marks(u64),
     Remembered(u64),
@@ -48,9 +49,6 @@ pub(crate) enum Number {
 
 /// Returns kind and number of a file of an engine; `None` for any other name.
 pub(crate) fn number(name: &str) -> Option<Number> {
-    let digits = |text: &str| -> Option<u64> {
-        (text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
-    };
     if let Some(log) = name.strip_prefix(LOG) {
         return digits(log).map(Number::Log);
     }
@@ -63,8 +61,17 @@ pub(crate) fn number(name: &str) -> Option<Number> {
     if let Some(deletes) = name.strip_prefix(REMEMBERED) {
         return digits(deletes).map(Number::Remembered);
     }
-    let (base, _) = name.strip_prefix(BASE)?.split_once('.')?;
-    digits(base).map(Number::Base)
+    base_file(name).map(|_| Number::Base)
+}
+
+/// Returns the number of a part of a base image, and what follows its prefix in the name of a file.
+pub(crate) fn base_file(name: &str) -> Option<(u64, &str)> {
+    let (number, rest) = name.strip_prefix(BASE)?.split_once('.')?;
+    Some((digits(number)?, rest))
+}
+
+fn digits(text: &str) -> Option<u64> {
+    (text.len() == 10 && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
 /// Errors if the store holds a durable engine. `what`: the advice that ends the error text.

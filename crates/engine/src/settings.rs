@@ -154,6 +154,11 @@ pub struct Settings {
     /// Bytes of rows in a segment that a merge writes, about: merges take time and memory in proportion
     /// to it. 64 MiB by default. The collection does not store this setting.
     pub segment_bytes: u64,
+    /// Least bytes of a part of the base image, about: without a limit to memory, a checkpoint writes the
+    /// rows of some shards that are so many bytes, or a 64th of all rows. A base image of less than twice
+    /// these bytes is written whole, and so is one of rows of one shard. 4 MiB by default. The collection
+    /// does not store this setting.
+    pub image_part_bytes: u64,
 }
 
 /// Parts of the engine to leave out in an ablation; `true` leaves the part out. Exact answers do not
@@ -216,6 +221,8 @@ impl Ablation {
     }
 }
 
+/// Default of [`Settings::image_part_bytes`].
+const IMAGE_PART_BYTES: u64 = 4 << 20;
 /// Default of [`Settings::segment_bytes`].
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// Bounds of the rows of such a segment: enough for some leaves, and few enough to be merged in a
@@ -248,6 +255,7 @@ impl Settings {
             deletes_remembered: None,
             ablation: Ablation::default(),
             segment_bytes: SEGMENT_BYTES,
+            image_part_bytes: IMAGE_PART_BYTES,
         }
     }
 

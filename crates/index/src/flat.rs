@@ -187,6 +187,11 @@ impl Insert for Flat {
         Some(self.chunks[chunk as usize].key(lane as usize).version)
     }
 
+    fn shard_of(&self, id: u64) -> Option<u16> {
+        let (rows, lane) = self.row_at(self.ids.get(id)?);
+        Some(rows.key(lane).shard)
+    }
+
     fn fields_of(&self, id: u64, out: &mut FieldsBuffer) -> bool {
         let Some(address) = self.ids.get(id) else { return false };
         let (rows, lane) = self.row_at(address);

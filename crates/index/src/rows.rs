@@ -416,9 +416,23 @@ impl RowChunk {
 
     /// Calls `visit` with every visible row.
     pub(crate) fn for_each_row(&self, visible: Visible, visit: &mut dyn FnMut(IndexRow<'_>)) {
+        self.for_each_row_of(&|_| true, visible, visit);
+    }
+
+    /// Calls `visit` with every visible row of the chosen shards.
+    pub(crate) fn for_each_row_of(
+        &self,
+        is_chosen: &dyn Fn(u16) -> bool,
+        visible: Visible,
+        visit: &mut dyn FnMut(IndexRow<'_>),
+    ) {
         let mut buffer = FieldsBuffer::default();
         for lane in (0..self.len()).filter(|&lane| self.is_visible(lane, visible)) {
-            let mut row = IndexRow::plain(self.key(lane), self.vector(lane));
+            let key = self.key(lane);
+            if !is_chosen(key.shard) {
+                continue;
+            }
+            let mut row = IndexRow::plain(key, self.vector(lane));
             if self.carried.get().is_some() {
                 self.read_fields(lane, &mut buffer);
                 row.fields = buffer.fields();

@@ -78,6 +78,14 @@ pub trait Insert: Send {
     /// Version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
 
+    /// Shard of the living row of `id`. Cost: here that of [`Insert::show`], a look-up in the kinds of
+    /// this crate.
+    fn shard_of(&self, id: u64) -> Option<u16> {
+        let mut shard = None;
+        self.show(id, &mut |row| shard = Some(row.key.shard));
+        shard
+    }
+
     /// Copies what the living row of `id` carries; false if there is none. Cost: the size of the fields.
     fn fields_of(&self, id: u64, out: &mut FieldsBuffer) -> bool;
 
@@ -202,6 +210,23 @@ pub trait PinnedRows: Send + Sync {
     /// Calls `visit` with each row and the number of its leaf, or `None` for a row in no leaf. The rows of a leaf come together, and a leaf has the same number in every walk.
     fn for_each_leaf_row(&self, visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>)) {
         self.for_each_row(&mut |row| visit(None, row));
+    }
+
+    /// Calls `visit` with each row of the chosen shards and the serial of its leaf, ascending; rows in no
+    /// leaf come last. Unlike a number, a serial names the same leaf at every moment of the index, and
+    /// after a load of it (see [`crate::ClusterLoad`]).
+    ///
+    /// Cost: a look at the key of every row; what the other shards' rows carry is not read.
+    fn for_each_serial_row(
+        &self,
+        is_chosen: &dyn Fn(u16) -> bool,
+        visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>),
+    ) {
+        self.for_each_row(&mut |row| {
+            if is_chosen(row.key.shard) {
+                visit(None, row);
+            }
+        });
     }
 }
 

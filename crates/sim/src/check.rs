@@ -10,7 +10,7 @@ use crate::answers::{self, Recall};
 use crate::crash::{fingerprint, Promise, Seen, Walk};
 use crate::disk::{Content, Disk, Faults};
 use crate::reads;
-use crate::script::{adjust, placed, settings, Script};
+use crate::script::{adjust, settings, Script};
 
 /// Exact and approximate queries of every state that is opened.
 const QUERIES: (usize, usize) = (1, 2);
@@ -106,7 +106,7 @@ pub fn unlike(engine: &Engine, script: &Script, lsn: u64) -> Result<Option<Viola
         let expected = expected.get_mut(row.id as usize);
         let is_right = expected.as_ref().is_some_and(|expected| {
             **expected == row.version
-                && placed(row.id) == (row.code, row.shard)
+                && script.placed(row.id, row.version) == (row.code, row.shard)
                 && script.stored(row.version) == row.vector
                 && script.fields(row.version) == row.fields
         });
@@ -291,7 +291,7 @@ mod tests {
         let mut script = Script::new(SEED, 10);
         script.extend_to(1);
         let Write::Upsert(id) = script.write(1) else { panic!("the first write adds a row") };
-        let (code, shard) = placed(id);
+        let (code, shard) = script.placed(id, 1);
         for (code, shard, is_right) in
             [(code, shard, true), (code + 1, shard, false), (code, shard + 1, false)]
         {

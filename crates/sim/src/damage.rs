@@ -8,12 +8,14 @@ use vstream_vector::SplitMix;
 use crate::answers;
 use crate::check::{lsn_of, open, store, unlike, Breach, Violation};
 use crate::disk::{Content, Disk};
-use crate::script::{settings, Script};
+use crate::script::{settings, Script, Shape};
 
 /// Ids and writes of the collection that is damaged: some segments with codes and marks, or a base
-/// image, and a log.
+/// image of several parts, and logs.
 const IDS: usize = 600;
 const WRITES: u64 = 900;
+/// Bytes of log at which a part of a base image is due.
+const LOG_BYTES_MAX: u64 = 12_000;
 /// One flip in this many is also opened.
 const OPENED_ONE_IN: u64 = 16;
 /// Exact and approximate queries of what opens in spite of a change.
@@ -36,8 +38,11 @@ pub struct AtRest {
 fn made(seed: u64) -> Result<AtRest, Violation> {
     let failed = |e| Violation::new(Breach::Refused, format!("cannot be made: {e}"));
     let disk = Disk::holding(&Content::new(), seed);
-    let journaling =
+    let mut journaling =
         Journaling { durability: Durability::Sync, background: false, ..Journaling::default() };
+    if !Shape::of(seed).has_segments {
+        journaling.log_bytes_max = LOG_BYTES_MAX;
+    }
     let engine = Engine::builder()
         .store(store(&disk))
         .collection(seed)

@@ -57,6 +57,9 @@ impl Planted {
         let shape = Shape::of(seed);
         match self {
             Planted::Crashes(Defect::RememberedNotPersisted) => shape.remembers,
+            Planted::Crashes(Defect::PartsReplayedOver | Defect::OlderPartCounts) => {
+                !shape.has_segments
+            }
             Planted::Crashes(Defect::TakenRowsStay) => shape.merges_ranges,
             Planted::Crashes(defect) if Defect::SHOWN_BY_FIELDS.contains(&defect) => {
                 shape.has_fields && shape.has_segments

@@ -21,7 +21,7 @@ use crate::check::{self, compare, guarded, lsn_of, unlike, Breach, Checked, Viol
 use crate::crash::{fingerprint, Promise, Seen, Walk};
 use crate::disk::{Content, Disk, Event};
 use crate::network::{Network, Weather};
-use crate::script::{adjust, settings, Script};
+use crate::script::{adjust, settings, Script, Shape};
 
 /// Ids of the collection that is pushed, its writes, and those after it is opened again: several
 /// segments with marks, and a log.
@@ -75,8 +75,11 @@ struct Made {
     script: Script,
 }
 
-fn journaling() -> Journaling {
-    Journaling { durability: Durability::Sync, background: false, ..Journaling::default() }
+/// Base images are of several parts.
+fn journaling(seed: u64) -> Journaling {
+    let has_segments = Shape::of(seed).has_segments;
+    let log_bytes_max = if has_segments { Journaling::default().log_bytes_max } else { 12_000 };
+    Journaling { durability: Durability::Sync, log_bytes_max, background: false }
 }
 
 fn made(seed: u64) -> Result<Made, Violation> {
@@ -85,7 +88,7 @@ fn made(seed: u64) -> Result<Made, Violation> {
     let engine = Engine::builder()
         .store(check::store(&disk))
         .collection(seed)
-        .journaling(journaling())
+        .journaling(journaling(seed))
         .create(settings(seed));
     let mut engine = engine.map_err(failed)?;
     let mut script = Script::new(seed, IDS);

@@ -17,6 +17,9 @@ use vstream_vector::SplitMix;
 use crate::fields::{self, Change};
 pub use crate::shape::{adjust, hold, settings, Shape, DIMENSION};
 
+/// Shards of the rows.
+const SHARDS: u64 = 16;
+
 /// A write. Its LSN is the version of the row that it adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -54,6 +57,8 @@ pub struct Script {
     /// By LSN: what the user gives, and what the engine holds; zeros for deletes.
     given: Vec<f32>,
     stored: Vec<f32>,
+    /// By LSN: the shard of the row that it leaves.
+    shards: Vec<u16>,
     /// By LSN, in a script whose rows have fields: those of the row that it leaves.
     fields: Vec<FieldsBuffer>,
     schema: Arc<Schema>,
@@ -72,6 +77,7 @@ impl Script {
             deleted: vec![0; ids],
             given: vec![0.0; DIMENSION],
             stored: vec![0.0; DIMENSION],
+            shards: vec![0],
             fields: vec![FieldsBuffer::default()],
             schema: fields::schema(),
         }
@@ -98,6 +104,9 @@ impl Script {
         let is_load = lsn <= self.ids as u64;
         let id = if is_load { lsn - 1 } else { self.random.below(self.ids) as u64 };
         let before = self.last[id as usize];
+        // An upsert in two moves its row to another shard.
+        let moves = lsn.wrapping_mul(0x9e37_79b9) >> 7 & 1;
+        self.shards.push(((id + moves * lsn) % SHARDS) as u16);
         let at = self.given.len();
         self.given.resize(at + DIMENSION, 0.0);
         self.stored.resize(at + DIMENSION, 0.0);
@@ -149,11 +158,12 @@ impl Script {
         }
     }
 
-    /// The row keeps its vector.
+    /// The row keeps its vector and its shard.
     fn draw_update(&mut self, id: u64, before: u64, lsn: u64) {
         let (from, to) = (range_of(before), range_of(lsn).start);
         self.given.copy_within(from.clone(), to);
         self.stored.copy_within(from, to);
+        self.shards[lsn as usize] = self.shards[before as usize];
         let fields =
             Change::of(&self.schema, lsn).over(&self.schema, &self.fields[before as usize]);
         self.fields.push(fields);
@@ -229,6 +239,11 @@ impl Script {
         }
     }
 
+    /// Code and shard of the row that write `lsn` leaves of an id.
+    pub fn placed(&self, id: u64, lsn: u64) -> (u64, u16) {
+        (id << 8, self.shards[lsn as usize])
+    }
+
     /// Gives the write `lsn` to an engine; before it, in some scripts, what changes nothing.
     /// Errors: those of the engine, which then has not changed.
     pub fn apply(&self, engine: &mut Engine, lsn: u64) -> Result<(), Error> {
@@ -291,7 +306,7 @@ impl Script {
     }
 
     fn row(&self, id: u64, lsn: u64) -> Row<'_> {
-        let ((code, shard), vector) = (placed(id), &self.given[range_of(lsn)]);
+        let ((code, shard), vector) = (self.placed(id, lsn), &self.given[range_of(lsn)]);
         Row { id, version: lsn, code, shard, vector, fields: self.fields(lsn) }
     }
 
@@ -302,7 +317,7 @@ impl Script {
         id: u64,
         deleted: u64,
     ) -> Result<Applied, Error> {
-        let (code, shard) = placed(id);
+        let (code, shard) = self.placed(id, id + 1);
         // The first writes add every id once.
         let (vector, fields) = (&self.given[range_of(id + 1)], self.fields(id + 1));
         engine.upsert(&Row { id, version: deleted - 1, code, shard, vector, fields })
@@ -311,11 +326,6 @@ impl Script {
 
 fn on_version(version: IfVersion) -> Condition<'static> {
     Condition { version, ..Condition::default() }
-}
-
-/// Code and shard of the row of an id.
-pub fn placed(id: u64) -> (u64, u16) {
-    (id << 8, (id % 3) as u16)
 }
 
 fn range_of(lsn: u64) -> std::ops::Range<usize> {

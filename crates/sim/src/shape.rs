@@ -18,6 +18,8 @@ const LEAF_ROWS_MIN: usize = 16;
 const MEMORY_BYTES: u64 = 64 << 10;
 /// Of a range.
 const SEGMENT_BYTES: u64 = 64 << 10;
+/// Of a part of a base image: the rows of a shard or two.
+const IMAGE_PART_BYTES: u64 = 5 << 10;
 /// Longer than any run: no delete is forgotten because of the time.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3600);
 
@@ -92,11 +94,12 @@ pub fn settings(seed: u64) -> Settings {
     settings
 }
 
-/// Changes what is not kept with a collection: no thread audits queries, and a range has a few hundred
-/// rows.
+/// Changes what is not kept with a collection: no thread audits queries, a range has a few hundred rows,
+/// and a base image is written part by part.
 pub fn adjust(settings: &mut Settings) {
     settings.recall_guard = false;
     settings.segment_bytes = SEGMENT_BYTES;
+    settings.image_part_bytes = IMAGE_PART_BYTES;
 }
 
 impl Shape {

@@ -18,6 +18,9 @@ const TURN_WRITES: usize = 60;
 /// Calls after which one fails at the latest: there are far fewer writes than reads.
 const WRITE_CALLS: usize = 16;
 const ALL_CALLS: usize = 200;
+/// Writes between two commits within a batch, where checkpoints write base images: their parts take two
+/// commits each.
+const COMMIT_EVERY: u64 = 6;
 /// Exact and approximate queries after every turn.
 const QUERIES: (usize, usize) = (1, 4);
 /// While every id is written once, one step in this many is crashed.
@@ -149,6 +152,9 @@ impl Player {
                 return self.reopen();
             }
             self.lsn = next;
+            if !self.script.shape.has_segments && next.is_multiple_of(COMMIT_EVERY) {
+                self.attempt(self.is_sync, Engine::commit)?;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Checkpoints, which replace old logs, and shared states, which are files for others to copy.
 
+mod logs;
 mod share;
 mod steps;
 mod write;

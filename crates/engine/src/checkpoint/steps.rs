@@ -3,8 +3,10 @@
 //! 1. *Prepare*: make the next log, and publish a manifest that names it too.
 //! 2. *Switch*, by the writer, between two groups: continue in that log and capture the rows. For
 //!    an image all rows are pinned; for a segment the memtable becomes immutable.
-//! 3. *Write* the captured rows; compare their count and digest with the journal's.
-//! 4. *Publish* a manifest with that base and the logs after it.
+//! 3. *Write* the captured rows, of an image usually those of some shards (`snapshot/image.rs`);
+//!    compare count and digest of all rows with the journal's.
+//! 4. *Publish* a manifest with that base and the logs after it, or after the oldest part of an image;
+//!    these must be on the disk before.
 //! 5. *Remove* the files that no manifest names any more.
 //!
 //! Steps 1 and 3 to 5 run on a thread (`write.rs`), so the writer pays for step 2 alone. After a
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::logs::LogSizes;
 use super::share::SharedState;
 use super::write::{write, Capture, Taken};
 use crate::durability::{JournalStats, Journaling};
@@ -40,18 +43,12 @@ pub(crate) trait Rows {
     fn remembered(&self) -> Vec<RememberedDelete>;
 }
 
-/// Number of logs above which a checkpoint is due, however short they are. Each shared state begins
-/// a log, and whoever keeps their files should not have to keep ever more of them.
+/// Number of logs since the last checkpoint above which another is due, however short they are: the
+/// share of this number that the checkpoint writes of all rows. Each shared state begins a log, and
+/// whoever keeps their files should not have to keep ever more of them.
 const LOGS_MAX: u64 = 128;
 /// Time between two attempts while the engine refuses writes.
 const RETRY_AT_LIMIT: Duration = Duration::from_secs(1);
-
-/// A number of logs and their bytes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Logs {
-    pub(crate) count: u64,
-    pub(crate) bytes: u64,
-}
 
 /// Takes checkpoints, one at a time.
 pub(crate) struct Checkpoints {
@@ -60,11 +57,13 @@ pub(crate) struct Checkpoints {
     running: Option<Running>,
     /// Captured rows that an earlier checkpoint could not write; the next attempt writes them.
     left: Option<Arc<Taken>>,
-    /// Logs since the base.
-    logs: Logs,
+    /// Logs since the base, or since its oldest part.
+    logs: LogSizes,
+    /// Number of the first log after the newest rows of the base.
+    newest: u64,
     /// Bytes of log since the engine was opened.
     log_written: u64,
-    /// Bytes of log at the last attempt that failed.
+    /// Bytes of log since the newest rows of the base at the last attempt that failed.
     failed_at: u64,
     failed_when: Instant,
     /// LSN before the first record of the newest log; unknown until the writer has switched to it.
@@ -86,16 +85,18 @@ impl Checkpoints {
     pub(crate) fn new(
         directory: Directory,
         manifest: Manifest,
-        log_bytes: u64,
+        log_bytes: impl IntoIterator<Item = (u64, u64)>,
         is_new: Option<u64>,
     ) -> Checkpoints {
-        let logs = Logs { count: manifest.logs.len() as u64, bytes: log_bytes };
+        let image = manifest.base.image.as_ref();
+        let newest = image.map_or(0, |image| image.newest().number);
         Checkpoints {
             journaling: manifest.journaling,
             versions: Arc::new(VersionSet::new(directory, manifest)),
             running: None,
             left: None,
-            logs,
+            logs: LogSizes::new(log_bytes),
+            newest,
             log_written: 0,
             failed_at: 0,
             failed_when: Instant::now(),
@@ -106,23 +107,31 @@ impl Checkpoints {
     }
 
     pub(crate) fn note_log_bytes(&mut self, bytes: u64) {
-        self.logs.bytes += bytes;
+        self.logs.grow(bytes);
         self.log_written += bytes;
     }
 
     /// True if a checkpoint is due: memory is full, there are many logs, or the log is longer than
-    /// its limit and longer than the base. So checkpoints write at most about twice as many bytes
-    /// as the log.
+    /// its limit and longer than the base image. A checkpoint that writes a part of an image is due
+    /// after that part of so many logs and bytes. So images take about as many bytes as the log, and
+    /// when all rows were written anew the logs are as long as the image.
     ///
     /// A failed checkpoint is tried again after some more log. While the engine refuses writes
     /// because memory is at its limit, it is tried again after a second.
     pub(crate) fn is_due(&self, rows: &dyn Rows) -> bool {
-        let since = self.logs.bytes - self.failed_at.min(self.logs.bytes);
-        let limit = self.journaling.log_bytes_max.max(self.versions.base_bytes());
+        let logs = self.logs.since(self.newest);
+        let image = self.versions.image_bytes();
+        let part_of = |whole: u64| match image.next < image.all {
+            true => (u128::from(whole) * u128::from(image.next) / u128::from(image.all)) as u64,
+            false => whole,
+        };
+        let since = logs.bytes - self.failed_at.min(logs.bytes);
+        let limit = part_of(self.journaling.log_bytes_max.max(image.all));
         let is_retry = self.failed_at > 0
             && since < self.journaling.log_bytes_max / 16
             && !(rows.is_at_limit() && self.failed_when.elapsed() >= RETRY_AT_LIMIT);
-        since > limit || ((rows.is_due() || self.logs.count > LOGS_MAX) && !is_retry)
+        let are_many = logs.count > part_of(LOGS_MAX).max(1);
+        since > limit || ((rows.is_due() || are_many) && !is_retry)
     }
 
     /// Takes the next step of a checkpoint in the background, if one is due. Never waits.
@@ -156,10 +165,11 @@ impl Checkpoints {
         let (spare, number) = spare;
         if log.rotate(spare).is_ok() {
             self.begun = Some(state.lsn);
-            let (capture, covers) = (rows.capture(), self.logs);
-            self.logs.count += 1;
-            let remembered = rows.remembered();
-            let taken = Arc::new(Taken { capture, remembered, state, log: number, covers });
+            self.logs.begin(number);
+            let (capture, remembered) = (rows.capture(), rows.remembered());
+            let (is_whole, logged) = (false, log.ticket(state.lsn));
+            let taken = Taken { capture, is_whole, remembered, state, logged, log: number };
+            let taken = Arc::new(taken);
             running.taken = Some(taken.clone());
             // The thread waits for this message. If the thread is gone, its result says why.
             let _ = switched.send(taken);
@@ -186,17 +196,17 @@ impl Checkpoints {
         self.left = None;
         match result {
             Ok(()) => {
-                let covers = taken.map_or(Logs::default(), |taken| taken.covers);
                 self.count += 1;
-                self.logs.bytes -= covers.bytes;
-                self.logs.count -= covers.count;
+                self.newest = taken.map_or(self.newest, |taken| taken.log);
+                let oldest = self.versions.manifest().logs.first().copied();
+                self.logs.drop_before(oldest.unwrap_or(self.newest));
                 self.failed_at = 0;
                 self.failure = None;
             }
             Err(error) => {
                 self.left = taken.filter(|taken| matches!(taken.capture, Capture::Memtable(_)));
                 self.failed_when = Instant::now();
-                self.failed_at = self.logs.bytes.max(1);
+                self.failed_at = self.logs.since(self.newest).bytes.max(1);
                 self.failure = Some(error.to_string());
             }
         }
@@ -213,7 +223,7 @@ impl Checkpoints {
             return self.failure.is_none();
         }
         if self.is_due(rows) {
-            match self.take(log, state, rows) {
+            match self.take(log, state, rows, false) {
                 Ok(taken) => self.left = Some(Arc::new(taken)),
                 Err(error) => self.note(Err(error), None),
             }
@@ -221,13 +231,13 @@ impl Checkpoints {
         false
     }
 
-    /// Takes a whole checkpoint inside this call.
+    /// Takes a whole checkpoint inside this call, which leaves no log with a record.
     pub(crate) fn here(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<(), Error> {
         // The immutable memtable must become a segment before the next memtable becomes immutable.
         if let Some(left) = self.left.take() {
             self.write_here(left)?;
         }
-        let taken = self.take(log, state, rows).inspect_err(|error| {
+        let taken = self.take(log, state, rows, true).inspect_err(|error| {
             self.failure = Some(error.to_string());
         })?;
         self.write_here(Arc::new(taken))
@@ -240,11 +250,17 @@ impl Checkpoints {
     }
 
     /// Steps 1 and 2 inside this call.
-    fn take(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<Taken, Error> {
-        let covers = self.logs;
+    fn take(
+        &mut self,
+        log: &Log,
+        state: State,
+        rows: &dyn Rows,
+        is_whole: bool,
+    ) -> Result<Taken, Error> {
         let number = self.rotate(log, state)?;
         let (capture, remembered) = (rows.capture(), rows.remembered());
-        Ok(Taken { capture, remembered, state, log: number, covers })
+        let logged = log.ticket(state.lsn);
+        Ok(Taken { capture, is_whole, remembered, state, logged, log: number })
     }
 
     /// Makes the next log and continues in it; returns its number.
@@ -252,7 +268,7 @@ impl Checkpoints {
         let (spare, number) = self.versions.prepare(state)?;
         log.rotate(spare)?;
         self.begun = Some(state.lsn);
-        self.logs.count += 1;
+        self.logs.begin(number);
         Ok(number)
     }
 
@@ -293,7 +309,8 @@ impl Checkpoints {
     pub(crate) fn stats(&self, lsn: u64) -> JournalStats {
         JournalStats {
             lsn,
-            log_bytes: self.logs.bytes,
+            log_bytes: self.logs.bytes(),
+            base_parts: self.versions.parts(),
             log_bytes_written: self.log_written,
             base_bytes_written: self.versions.written(),
             checkpoints: self.count,

@@ -8,14 +8,14 @@ use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{base_prefix, delete_bitmap_name, log_name, segment_name};
 use crate::remembered::RememberedDelete;
-use crate::snapshot::PinnedSnapshot;
+use crate::snapshot::{Image, Part, PinnedSnapshot, ShardRows, SnapshotSummary, Turn};
 use crate::tree::{ImmutableMemtable, LiveSegment, Retired, SegmentEntry};
-use crate::version::{differs, Image, Manifest, VersionSet};
-use crate::wal::State;
+use crate::version::{differs, Manifest, VersionSet};
+use crate::wal::{State, Ticket};
 
 /// The rows that a checkpoint writes.
 pub(crate) enum Capture {
-    /// All rows; they stay in memory.
+    /// All rows, some of which are written; they stay in memory.
     Image(Box<PinnedSnapshot>),
     /// An immutable memtable; its rows leave memory for a segment.
     Memtable(Arc<ImmutableMemtable>),
@@ -24,12 +24,14 @@ pub(crate) enum Capture {
 /// Captured rows with their state, and the number of the first log after them.
 pub(super) struct Taken {
     pub(super) capture: Capture,
+    /// True if an image of all rows is asked for; otherwise a part of it is enough.
+    pub(super) is_whole: bool,
     /// The deletes that were remembered then.
     pub(super) remembered: Vec<RememberedDelete>,
     pub(super) state: State,
+    /// Waits until the logs up to the state are on the disk.
+    pub(super) logged: Ticket,
     pub(super) log: u64,
-    /// Logs that the checkpoint replaces.
-    pub(super) covers: super::steps::Logs,
 }
 
 /// Takes steps 3 to 5.
@@ -40,33 +42,111 @@ pub(super) fn write(versions: &VersionSet, taken: &Taken) -> Result<(), Error> {
     }
 }
 
-fn write_image(versions: &VersionSet, image: &PinnedSnapshot, taken: &Taken) -> Result<(), Error> {
-    let (store, state, number) = (&versions.directory().store, taken.state, taken.log);
+fn write_image(versions: &VersionSet, rows: &PinnedSnapshot, taken: &Taken) -> Result<(), Error> {
+    let (state, number) = (taken.state, taken.log);
     let old = versions.manifest().clone();
     let prefix = base_prefix(number);
     delete_all(versions, &prefix)?;
+    let step = Step::of(versions, old.base.image.as_ref(), rows, taken)?;
+    let after = |checksum| step.image(Part { number, checksum, lsn: state.lsn });
     if defect::active(Defect::LogsRemovedEarly) {
-        remove_logs(versions, &old, number);
+        remove_logs(versions, &old, after(0).oldest().number);
     }
     if defect::active(Defect::ManifestBeforeBase) {
-        publish_image(versions, Image { number, checksum: 0 }, state, 0)?;
+        publish_image(versions, after(0), state, 0)?;
     }
-    let summary = image.write_in(store, &prefix).inspect_err(|_| {
-        // The disk may be full, and this attempt must not keep it full. The next attempt removes
-        // what stays.
+    let done = (|| {
+        let summary = step.write(versions, &prefix, (rows, state))?;
+        versions.note_written(summary.files.iter().map(|file| file.bytes).sum());
+        let remembered = versions.write_remembered(&taken.remembered)?;
+        if !step.turn.is_all() {
+            // The other shards have what the logs say.
+            taken.logged.clone().wait()?;
+        }
+        publish_image(versions, after(summary.checksum()), state, remembered)
+            .inspect_err(|_| versions.remove_remembered(remembered))
+    })();
+    if done.is_err() {
+        // The disk may be full, and this attempt must not keep it full. The next open removes what
+        // stays.
         let _ = delete_all(versions, &prefix);
-    })?;
-    if (summary.rows, summary.digest) != (state.live, state.digest) {
-        return Err(differs(state));
     }
-    let bytes = summary.files.iter().map(|file| file.bytes).sum();
-    versions.note_image(bytes);
-    versions.note_written(bytes);
-    let remembered = versions.write_remembered(&taken.remembered)?;
-    publish_image(versions, Image { number, checksum: summary.checksum() }, state, remembered)
-        .inspect_err(|_| versions.remove_remembered(remembered))?;
+    done?;
     versions.remove_old(&old);
+    versions.note_image(&versions.manifest());
     Ok(())
+}
+
+/// What one checkpoint writes of an image.
+struct Step<'a> {
+    before: Option<&'a Image>,
+    turn: Turn,
+    /// The rows of the turn's shards, if it does not take all.
+    expected: ShardRows,
+}
+
+impl<'a> Step<'a> {
+    /// The next turn, or all rows. Errors: `Internal` if the captured rows are not those that were
+    /// logged; those of the rows.
+    fn of(
+        versions: &VersionSet,
+        before: Option<&'a Image>,
+        rows: &PinnedSnapshot,
+        taken: &Taken,
+    ) -> Result<Step<'a>, Error> {
+        let (turn, expected) = (Turn::ALL, ShardRows::default());
+        let all = Step { before, turn, expected };
+        let groups = Image::groups(versions.image_bytes().all, rows.settings.image_part_bytes);
+        let Some(image) = before.filter(|_| !taken.is_whole && groups > 1) else { return Ok(all) };
+        let shards = rows.count_shards()?;
+        if ShardRows::sum(shards.values()) != ShardRows::of(taken.state) {
+            return Err(differs(taken.state));
+        }
+        let weights = shards.iter().map(|(&shard, counted)| (shard, counted.rows)).collect();
+        let (turn, _) = image.turn(&weights, groups);
+        let taken = shards.iter().filter(|(shard, _)| image.takes(turn, **shard));
+        Ok(Step { before, turn, expected: ShardRows::sum(taken.map(|(_, counted)| counted)) })
+    }
+
+    /// The image with this part in it.
+    fn image(&self, part: Part) -> Image {
+        self.before.map_or_else(|| Image::whole(part), |before| before.after(self.turn, part))
+    }
+
+    /// Writes the rows of the turn. Errors: `Internal` if they are not those that were logged; those of
+    /// the rows and of the store.
+    fn write(
+        &self,
+        versions: &VersionSet,
+        prefix: &str,
+        (rows, state): (&PinnedSnapshot, State),
+    ) -> Result<SnapshotSummary, Error> {
+        let takes = |shard| self.before.is_none_or(|before| before.takes(self.turn, shard));
+        let summary = rows.write_in(&versions.directory().store, prefix, &takes)?;
+        let expected = match self.turn.is_all() {
+            true => ShardRows::of(state),
+            false => self.expected,
+        };
+        let written = ShardRows { rows: summary.rows, digest: summary.digest };
+        if written != expected {
+            return Err(differs(state));
+        }
+        Ok(summary)
+    }
+}
+
+impl ShardRows {
+    /// All rows after a write.
+    fn of(state: State) -> ShardRows {
+        ShardRows { rows: state.live, digest: state.digest }
+    }
+
+    fn sum<'a>(shards: impl Iterator<Item = &'a ShardRows>) -> ShardRows {
+        shards.fold(ShardRows::default(), |sum, shard| ShardRows {
+            rows: sum.rows + shard.rows,
+            digest: sum.digest.wrapping_add(shard.digest),
+        })
+    }
 }
 
 fn delete_all(versions: &VersionSet, prefix: &str) -> Result<(), Error> {
@@ -88,9 +168,10 @@ fn publish_image(
 ) -> Result<(), Error> {
     let mut manifest = versions.manifest();
     let mut next = manifest.clone();
+    let first_log = image.oldest().number;
     next.base.image = Some(image);
     next.base.remembered = remembered;
-    versions.publish(&mut next, state, image.number)?;
+    versions.publish(&mut next, state, first_log)?;
     *manifest = next;
     Ok(())
 }
@@ -184,7 +265,7 @@ fn publish_memtable(
         made.iter().for_each(|name| versions.directory().remove(name));
     }
     done?;
-    versions.note_image(0);
+    versions.note_image(&next);
     versions.note_tombstones_until(immutable.sequence());
     let retired = versions.tree().install_segment(immutable, live);
     Ok((std::mem::replace(&mut manifest, next), retired))

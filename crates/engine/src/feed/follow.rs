@@ -1,7 +1,6 @@
 //! Applies the groups of another engine's feed.
 
 use vstream_attribute::Schema;
-use vstream_store::FileStore;
 
 use super::group::{corrupt, unseal};
 use super::last_of;
@@ -9,7 +8,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind};
 use crate::recovery::{Change, GroupReplay, Replay, SegmentFiles};
 use crate::remembered::RememberedDelete;
-use crate::settings::Settings;
+use crate::snapshot::ImageFiles;
 
 impl Engine {
     /// Applies a group of the feed of the engine whose rows this one has, and returns the sequence of the
@@ -92,7 +91,7 @@ impl Replay for Follower<'_> {
         done
     }
 
-    fn image(&mut self, _: &FileStore, _: &str, _: &Settings) -> Result<(), Error> {
+    fn image(&mut self, _: &ImageFiles<'_>) -> Result<(u64, u128), Error> {
         Err(Error::internal("a group has no image"))
     }
 
@@ -104,5 +103,9 @@ impl Replay for Follower<'_> {
 
     fn version_of(&self, id: u64) -> Option<u64> {
         Replay::version_of(self.engine, id)
+    }
+
+    fn shard_of(&self, id: u64) -> Option<u16> {
+        Replay::shard_of(self.engine, id)
     }
 }

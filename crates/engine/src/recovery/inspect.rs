@@ -10,7 +10,7 @@ use vstream_store::{FileStore, Store, Syncing};
 use vstream_vector::{Element, Metric};
 
 use crate::error::Error;
-use crate::layout::{base_prefix, holds, log_name, segment_name};
+use crate::layout::{holds, log_name, segment_name, BASE};
 use crate::settings::{DeleteOrder, SegmentIndex};
 use crate::tree::Origin;
 use crate::version::{Manifest, REMOTE};
@@ -44,6 +44,8 @@ pub struct CollectionSummary {
     pub digest: u128,
     /// Length of the base image; 0 without one.
     pub image_bytes: u64,
+    /// Parts of it, which were written at different moments; 0 without an image.
+    pub image_parts: usize,
     /// Segments, oldest rows first: as a rule, and nearly always where rows end oldest first.
     pub segments: Vec<SegmentInfo>,
     /// Names and lengths of the logs.
@@ -90,7 +92,10 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
     let bytes_of = |prefix: &str| -> Result<u64, Error> {
         Ok(store.list(prefix)?.iter().map(|entry| entry.bytes).sum())
     };
-    let image = manifest.base.image.map(|image| bytes_of(&base_prefix(image.number)));
+    let listed = store.list(BASE)?;
+    let image = manifest.base.image.as_ref();
+    let is_of_image = |name: &str| image.is_some_and(|image| image.has(name));
+    let of_image = listed.iter().filter(|entry| is_of_image(&entry.name));
     let here: Vec<String> = store.list("")?.into_iter().map(|entry| entry.name).collect();
     let has_remote = here.iter().any(|name| name == REMOTE);
     let segments = manifest.base.segments.iter().map(|segment| SegmentInfo {
@@ -120,7 +125,8 @@ pub fn inspect_collection(dir: &Path) -> Result<Option<CollectionSummary>, Error
         lsn: manifest.known.lsn,
         rows: manifest.known.live,
         digest: manifest.known.digest,
-        image_bytes: image.unwrap_or(Ok(0))?,
+        image_bytes: of_image.map(|entry| entry.bytes).sum(),
+        image_parts: image.map_or(0, |image| image.parts().len()),
         segments: segments.collect(),
         logs: logs.collect::<Result<_, Error>>()?,
     }))

@@ -1,5 +1,6 @@
 //! Reads the files of a durable engine: to open it, to verify it, or to inspect it.
 
+mod fuzzy;
 mod inspect;
 mod leaf_counts;
 mod recover;
@@ -10,7 +11,7 @@ pub use self::inspect::{inspect_collection, CollectionSummary, SegmentInfo};
 pub use self::leaf_counts::{Distribution, LeafCounts, LeftOver, SegmentLeaves};
 pub use self::recover::Change;
 pub(crate) use self::recover::{
-    first_lsn, insert_image, recover, twice, whole_group, Recovered, Replay, SegmentFiles,
+    first_lsn, insert_image, recover, whole_group, Recovered, Replay, SegmentFiles,
 };
 pub(crate) use self::replay::GroupReplay;
 pub use self::verify::{verify, verify_store, Finding, Verified};

@@ -13,11 +13,10 @@ use vstream_vector::cursor::ByteReader;
 use super::replay::GroupReplay;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::layout::{base_prefix, log_name, COLLECTION};
+use crate::layout::{log_name, COLLECTION};
 use crate::remembered::RememberedDelete;
 use crate::row::{Row, Update};
-use crate::settings::Settings;
-use crate::snapshot;
+use crate::snapshot::ImageFiles;
 use crate::tree::SegmentEntry;
 use crate::version::{read_remembered, Manifest};
 use crate::wal::{
@@ -60,21 +59,24 @@ pub(crate) trait Replay {
     /// Applies a change. Errors if no engine can have accepted it.
     fn apply(&mut self, change: &Change<'_>) -> Result<(), Error>;
 
-    /// Takes the rows of the base image whose files begin with `prefix`, before any other row. Errors:
-    /// `Corrupt` if an id comes twice.
-    fn image(&mut self, store: &FileStore, prefix: &str, settings: &Settings) -> Result<(), Error> {
-        insert_image(self, (store, prefix), settings)
+    /// Takes the rows of the base image, before any other row. Returns their number and their digest.
+    /// Errors: `Corrupt` if an id comes twice.
+    fn image(&mut self, files: &ImageFiles<'_>) -> Result<(u64, u128), Error> {
+        insert_image(self, files)
     }
 
     /// Takes the rows of segments that are not deleted, before any change. Returns their number and
     /// their digest.
     fn segments(&mut self, files: &SegmentFiles<'_>) -> Result<(u64, u128), Error>;
 
-    /// Takes the deletes that a checkpoint remembered.
+    /// Takes the deletes that a checkpoint remembered, in place of those of records so far.
     fn remembered(&mut self, deletes: Vec<RememberedDelete>);
 
     /// Returns the version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
+
+    /// Returns the shard of the living row of `id`. Asked only while there is no segment.
+    fn shard_of(&self, id: u64) -> Option<u16>;
 }
 
 /// The segments of a manifest, for [`Replay::segments`].
@@ -90,8 +92,6 @@ pub(crate) struct SegmentFiles<'a> {
 /// The recovered state, and the logs to continue.
 pub(crate) struct Recovered {
     pub(crate) state: State,
-    /// Bytes of log since the base.
-    pub(crate) log_bytes: u64,
     pub(crate) logs: Vec<LogEnd>,
 }
 
@@ -104,12 +104,11 @@ pub(crate) fn recover(
     rows: &mut dyn Replay,
 ) -> Result<Recovered, Error> {
     let mut state = recover_base(store, manifest, rows)?;
-    if manifest.base.remembered > 0 {
-        let file = (manifest.collection, manifest.base.remembered);
-        rows.remembered(read_remembered(store, file)?);
-    }
-    let group = GroupReplay::new(&manifest.settings, Some(manifest.known), rows, &mut state);
-    let mut replay = LogReplay { group };
+    let fuzzy = manifest.base.image.as_ref();
+    let mut group = GroupReplay::new(&manifest.settings, Some(manifest.known), rows, &mut state);
+    group.fuzzy = fuzzy;
+    let mut replay = LogReplay { store, manifest, group };
+    replay.end_fuzzy_time()?;
     let mut logs: Vec<LogEnd> = Vec::new();
     let mut torn: Option<Torn> = None;
     for &number in &manifest.logs {
@@ -134,16 +133,15 @@ pub(crate) fn recover(
         }
         logs.push(end);
     }
-    let known = manifest.known;
-    if state.lsn < known.lsn && !defect::active(Defect::WatermarkIgnored) {
+    let (known, is_fuzzy) = (manifest.known, replay.group.fuzzy.is_some());
+    if is_fuzzy || (state.lsn < known.lsn && !defect::active(Defect::WatermarkIgnored)) {
         let path = store.describe(&log_name(logs.last().map_or(0, |log| log.number)));
         return Err(Error::corrupt(
             Path::new(&path),
             format!("it ends at write {}, and {} was on the disk", state.lsn, known.lsn),
         ));
     }
-    let log_bytes = logs.iter().map(|log| log.bytes - HEADER as u64).sum();
-    Ok(Recovered { state, log_bytes, logs })
+    Ok(Recovered { state, logs })
 }
 
 fn recover_base(
@@ -152,38 +150,30 @@ fn recover_base(
     rows: &mut dyn Replay,
 ) -> Result<State, Error> {
     let base = &manifest.base;
-    let Some(image) = base.image else { return recover_segments(store, manifest, rows) };
-    let prefix = base_prefix(image.number);
-    let summary = snapshot::inspect_in(store, &prefix)?;
-    let fits = (summary.rows, summary.digest) == (base.state.live, base.state.digest)
-        && summary.checksum() == image.checksum;
-    if !fits {
-        let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
-        return Err(Error::corrupt(Path::new(&name), "this is not the image that is named"));
+    let Some(image) = &base.image else { return recover_segments(store, manifest, rows) };
+    let files = ImageFiles { store, image, settings: &manifest.settings };
+    if let Some(summary) = files.whole()? {
+        if (summary.rows, summary.digest) != (base.state.live, base.state.digest) {
+            let what = "this is not the image that is named";
+            return Err(Error::corrupt(Path::new(&files.manifest()), what));
+        }
     }
-    rows.image(store, &prefix, &manifest.settings)?;
-    Ok(base.state)
+    let (live, digest) = rows.image(&files)?;
+    Ok(State { lsn: image.oldest().lsn, live, digest })
 }
 
 /// Applies each row of an image as an upsert.
 pub(crate) fn insert_image(
     rows: &mut (impl Replay + ?Sized),
-    (store, prefix): (&FileStore, &str),
-    settings: &Settings,
-) -> Result<(), Error> {
+    files: &ImageFiles<'_>,
+) -> Result<(u64, u128), Error> {
     // Attributes are only added, so those of the image are in the columns of the manifest.
-    snapshot::read(store, prefix, settings, &mut |row, _| {
+    files.read(&mut |row| {
         if rows.version_of(row.id).is_some() {
-            return Err(twice(store, prefix));
+            return Err(files.twice());
         }
         rows.apply(&Change::Upsert(*row))
     })
-}
-
-/// The error for an image with two rows of one id.
-pub(crate) fn twice(store: &FileStore, prefix: &str) -> Error {
-    let name = store.describe(&format!("{prefix}{}", snapshot::MANIFEST));
-    Error::corrupt(Path::new(&name), "an id is in the image twice")
 }
 
 fn recover_segments(
@@ -290,10 +280,33 @@ fn check_header(file: &dyn ReadAt, log: LogIdentity) -> Result<u64, Error> {
 }
 
 struct LogReplay<'a> {
+    store: &'a FileStore,
+    manifest: &'a Manifest,
     group: GroupReplay<'a>,
 }
 
 impl LogReplay<'_> {
+    /// Ends the fuzzy time, if all rows are now of one moment: that of the base. Errors: `Corrupt` if they
+    /// are not those of the base; those of its remembered deletes.
+    fn end_fuzzy_time(&mut self) -> Result<(), Error> {
+        let base = &self.manifest.base;
+        if self.group.state.lsn < base.state.lsn {
+            return Ok(());
+        }
+        if self.group.fuzzy.take().is_some() && *self.group.state != base.state {
+            let name = self.store.describe(COLLECTION);
+            let what =
+                "the parts of its base image and the logs do not lead to the rows that it knows";
+            return Err(Error::corrupt(Path::new(&name), what));
+        }
+        let deletes = match base.remembered {
+            0 => Vec::new(),
+            number => read_remembered(self.store, (self.manifest.collection, number))?,
+        };
+        self.group.rows.remembered(deletes);
+        Ok(())
+    }
+
     /// Applies the whole groups of a log.
     fn log(&mut self, file: &dyn ReadAt, log: LogIdentity) -> Result<LogEnd, Error> {
         let mut previous = check_header(file, log)?;
@@ -309,6 +322,9 @@ impl LogReplay<'_> {
                 self.group
                     .apply(&header, records)
                     .map_err(|what| Error::corrupt_at(Path::new(file.name()), offset, what))?;
+                if self.group.fuzzy.is_some() {
+                    self.end_fuzzy_time()?;
+                }
             }
             offset += bytes;
             let mut checksum = ByteReader::new(window.get(offset - CHECKSUM as u64, CHECKSUM)?);

@@ -4,11 +4,12 @@ use vstream_index::RowKey;
 use vstream_vector::cursor::ByteReader;
 use vstream_vector::Element;
 
+use super::fuzzy;
 use super::recover::{Change, Replay};
 use crate::defect::{self, Defect};
 use crate::row::{PayloadChange, Row, Update};
 use crate::settings::Settings;
-use crate::snapshot::{read_vector, stored_element};
+use crate::snapshot::{read_vector, stored_element, Image};
 use crate::wal::{GroupHeader, Record, State};
 
 /// Applies groups in order.
@@ -16,9 +17,11 @@ pub(crate) struct GroupReplay<'a> {
     settings: &'a Settings,
     /// A state that the rows must have at its LSN.
     known: Option<State>,
+    /// The base image, until the state is one that it had as a whole.
+    pub(super) fuzzy: Option<&'a Image>,
     vector: Vec<f32>,
     unset: Vec<u16>,
-    rows: &'a mut dyn Replay,
+    pub(super) rows: &'a mut dyn Replay,
     /// State after the last record that was applied.
     pub(crate) state: &'a mut State,
 }
@@ -31,7 +34,7 @@ impl<'a> GroupReplay<'a> {
         state: &'a mut State,
     ) -> GroupReplay<'a> {
         let (vector, unset) = (vec![0.0; settings.dimension], Vec::new());
-        GroupReplay { settings, known, vector, unset, rows, state }
+        GroupReplay { settings, known, fuzzy: None, vector, unset, rows, state }
     }
 
     /// Applies the records of a group whose checksum matches, without those up to the state's LSN.
@@ -51,6 +54,10 @@ impl<'a> GroupReplay<'a> {
         if !records.is_empty() {
             return Err("bytes are left over after its records".to_owned());
         }
+        if self.fuzzy.is_some() {
+            // A log ends where a part begins, so that a group does too.
+            return Ok(());
+        }
         if (self.state.live, self.state.digest) != (header.live, header.digest) {
             return Err(format!(
                 "it leads to {} rows, and {} were there when it was written, or their digest \
@@ -66,7 +73,12 @@ impl<'a> GroupReplay<'a> {
 
     /// Applies one record. Errors: no engine wrote it after those before.
     fn record(&mut self, record: &Record<'_>, element: Element) -> Result<(), String> {
-        let GroupReplay { rows, state, vector: values, unset, .. } = self;
+        let GroupReplay { rows, state, vector: values, unset, fuzzy, .. } = self;
+        if let Some(image) = fuzzy {
+            if !fuzzy::is_to_apply(image, record, *rows, state)? {
+                return Ok(());
+            }
+        }
         let before = |id| rows.version_of(id);
         let missing = |id| format!("it changes row {id}, which is not there");
         match *record {
@@ -100,7 +112,7 @@ impl<'a> GroupReplay<'a> {
             Record::Remember { id, version } => {
                 let change = Change::Remember { id, version };
                 rows.apply(&change).map_err(|error| error.to_string())?;
-                state.remember();
+                state.pass_over();
             }
         }
         Ok(())

@@ -11,11 +11,11 @@ use super::recover::{recover, Change, Replay, SegmentFiles};
 use crate::accept::{check_fields, check_update};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{
-    base_prefix, delete_bitmap_name, holds, log_name, remembered_name, segment_name, COLLECTION,
+    delete_bitmap_name, holds, log_name, remembered_name, segment_name, COLLECTION,
 };
 use crate::remembered::RememberedDelete;
 use crate::settings::Settings;
-use crate::snapshot::{self, MANIFEST};
+use crate::snapshot::{self, ImageFiles, MANIFEST};
 use crate::tree;
 use crate::version::{open_store, Manifest, REMOTE};
 use vstream_segment::row_digest;
@@ -118,11 +118,7 @@ fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), E
         named.push(remembered_name(manifest.base.remembered));
     }
     if let Some(image) = &manifest.base.image {
-        let prefix = base_prefix(image.number);
-        let summary = snapshot::inspect_in(store, &prefix)?;
-        named.push(format!("{prefix}{MANIFEST}"));
-        let files = summary.files.iter();
-        named.extend(files.map(|file| format!("{prefix}{}", snapshot::file_name(file.shard))));
+        named.extend(ImageFiles { store, image, settings: &manifest.settings }.names()?);
     }
     count_files(store, &named, verified)?;
     let recovered = recover(store, &manifest, &mut Versions::of(&manifest))?;
@@ -154,9 +150,10 @@ fn count_files(store: &FileStore, named: &[String], verified: &mut Verified) -> 
     Ok(())
 }
 
-/// Ids and versions alone, which is enough to replay a log; fields are checked and not kept.
+/// Ids, versions and shards alone, which is enough to replay a log; fields are checked and not kept.
 struct Versions {
-    by_id: HashMap<u64, u64>,
+    /// Version and shard. Of rows of segments the shard is not known.
+    by_id: HashMap<u64, (u64, Option<u16>)>,
     schema: Arc<Schema>,
 }
 
@@ -171,15 +168,18 @@ impl Replay for Versions {
         match change {
             Change::Upsert(row) => {
                 check_fields(&row.fields, &self.schema)?;
-                self.by_id.insert(row.id, row.version)
+                self.by_id.insert(row.id, (row.version, Some(row.shard)));
             }
             Change::Update { id, version, update } => {
                 check_update(update, &self.schema)?;
-                self.by_id.insert(*id, *version)
+                let shard = self.shard_of(*id);
+                self.by_id.insert(*id, (*version, shard));
             }
-            Change::Delete { id, .. } => self.by_id.remove(id),
-            Change::Remember { .. } => None,
-        };
+            Change::Delete { id, .. } => {
+                self.by_id.remove(id);
+            }
+            Change::Remember { .. } => {}
+        }
         Ok(())
     }
 
@@ -194,7 +194,7 @@ impl Replay for Versions {
                 if !tree::is_deleted(delete_bitmap, row) {
                     live += 1;
                     digest = digest.wrapping_add(row_digest(id, version));
-                    self.by_id.insert(id, version);
+                    self.by_id.insert(id, (version, None));
                 }
             })?;
         }
@@ -204,6 +204,10 @@ impl Replay for Versions {
     fn remembered(&mut self, _: Vec<RememberedDelete>) {}
 
     fn version_of(&self, id: u64) -> Option<u64> {
-        self.by_id.get(&id).copied()
+        self.by_id.get(&id).map(|(version, _)| *version)
+    }
+
+    fn shard_of(&self, id: u64) -> Option<u16> {
+        self.by_id.get(&id).and_then(|(_, shard)| *shard)
     }
 }

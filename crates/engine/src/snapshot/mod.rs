@@ -4,7 +4,8 @@
 //! instead; see `checkpoint/`.
 
 mod format;
-mod leaves;
+mod image;
+mod image_files;
 mod read;
 mod rows;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use vstream_attribute::Schema;
 use vstream_index::IndexRow;
+use vstream_segment::row_digest;
 use vstream_store::{FileStore, Store, Syncing};
 
 use crate::error::Error;
@@ -23,10 +25,11 @@ use crate::row::Row;
 use crate::settings::Settings;
 use crate::tree::Pinned;
 
-pub(crate) use self::leaves::read_leaves;
+pub(crate) use self::image::{Image, Part, Run, Turn};
+pub(crate) use self::image_files::ImageFiles;
 pub use self::read::inspect;
 pub(crate) use self::read::{inspect_in, read, SnapshotRows};
-pub(crate) use self::rows::{file_name, read_vector, stored_element, RowFileWriter};
+pub(crate) use self::rows::{file_name, read_vector, shard_of_file, stored_element, RowFileWriter};
 
 /// Name of the manifest in a snapshot directory.
 pub(crate) const MANIFEST: &str = "MANIFEST";
@@ -77,13 +80,18 @@ pub(crate) trait RowSource {
     /// Calls `visit` with every row. Errors: `Corrupt`, `Io`.
     fn for_each_row(&self, visit: &mut dyn FnMut(IndexRow<'_>)) -> Result<(), Error>;
 
-    /// Calls `visit` with every row and the number of its leaf, in the order of these numbers. Rows in
-    /// no leaf come last.
-    fn for_each_leaf_row(
+    /// Calls `visit` with every row of the chosen shards and the serial of its leaf, ascending. Rows in no
+    /// leaf come last.
+    fn for_each_serial_row(
         &self,
+        is_chosen: &dyn Fn(u16) -> bool,
         visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>),
     ) -> Result<(), Error> {
-        self.for_each_row(&mut |row| visit(None, row))
+        self.for_each_row(&mut |row| {
+            if is_chosen(row.key.shard) {
+                visit(None, row);
+            }
+        })
     }
 }
 
@@ -92,12 +100,20 @@ impl RowSource for Pinned {
         Pinned::for_each_row(self, visit)
     }
 
-    fn for_each_leaf_row(
+    fn for_each_serial_row(
         &self,
+        is_chosen: &dyn Fn(u16) -> bool,
         visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>),
     ) -> Result<(), Error> {
-        Pinned::for_each_leaf_row(self, visit)
+        Pinned::for_each_serial_row(self, is_chosen, visit)
     }
+}
+
+/// The rows of a shard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ShardRows {
+    pub(crate) rows: u64,
+    pub(crate) digest: u128,
 }
 
 /// The rows of one sequence number, pinned. Any thread may write them while the engine continues.
@@ -133,17 +149,32 @@ impl PinnedSnapshot {
         for left in store.list("shard-")?.iter().filter(|left| rows::is_file_name(&left.name)) {
             store.delete(&left.name)?;
         }
-        write(&store, "", (&self.settings, false), rows)
+        write(&store, "", (&self.settings, false), (rows, &|_| true))
     }
 
-    /// Writes the rows to `store`, in files whose names begin with `prefix`. The files say the leaf of
-    /// each row, if the index has leaves.
+    /// Writes the rows of the chosen shards to `store`, in files whose names begin with `prefix`. The
+    /// files say the leaf of each row, if the index has leaves.
     pub(crate) fn write_in(
         &self,
         store: &dyn Store,
         prefix: &str,
+        is_chosen: &dyn Fn(u16) -> bool,
     ) -> Result<SnapshotSummary, Error> {
-        write(store, prefix, (&self.settings, self.rows.has_leaves()), &self.rows)
+        write(store, prefix, (&self.settings, self.rows.has_leaves()), (&self.rows, is_chosen))
+    }
+
+    /// Counts the rows of each shard that has some. Cost: as [`PinnedSnapshot::for_each_code`], and a
+    /// hash for each row.
+    ///
+    /// Errors: the same as [`PinnedSnapshot::for_each_row`].
+    pub(crate) fn count_shards(&self) -> Result<BTreeMap<u16, ShardRows>, Error> {
+        let mut shards: BTreeMap<u16, ShardRows> = BTreeMap::new();
+        self.rows.for_each_match(None, &mut |key| {
+            let shard = shards.entry(key.shard).or_default();
+            shard.rows += 1;
+            shard.digest = shard.digest.wrapping_add(row_digest(key.id, key.version));
+        })?;
+        Ok(shards)
     }
 
     /// Calls `visit` with the routing code of every row. Cost: a few nanoseconds a row in memory.
@@ -186,12 +217,12 @@ fn write(
     store: &dyn Store,
     prefix: &str,
     (settings, has_leaves): (&Settings, bool),
-    rows: &dyn RowSource,
+    (rows, is_chosen): (&dyn RowSource, &dyn Fn(u16) -> bool),
 ) -> Result<SnapshotSummary, Error> {
     let mut files: BTreeMap<u16, RowFileWriter> = BTreeMap::new();
     let mut failed: Option<Error> = None;
     let mut digest = 0u128;
-    rows.for_each_leaf_row(&mut |leaf, row| {
+    rows.for_each_serial_row(is_chosen, &mut |leaf, row| {
         let key = row.key;
         if failed.is_some() {
             return;
@@ -207,7 +238,7 @@ fn write(
             };
             file.push(leaf, &row)
         })();
-        digest = digest.wrapping_add(vstream_segment::row_digest(key.id, key.version));
+        digest = digest.wrapping_add(row_digest(key.id, key.version));
         failed = written.err();
     })?;
     if let Some(error) = failed {

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use vstream_store::{Access, FileStore, Range, ReadAt, Store, Syncing};
 
 use super::format;
-use super::rows::{file_name, is_file_name, verify_file, RowDecoder};
+use super::rows::{file_name, is_file_name, verify_file, Footer, RowDecoder};
 use super::{SnapshotFile, SnapshotSummary, MANIFEST};
 use crate::error::Error;
 use crate::layout::check_not_collection;
+use crate::records::FOOTER;
 use crate::row::Row;
 use crate::settings::Settings;
 use vstream_attribute::Schema;
@@ -117,21 +118,69 @@ impl FileRows {
     ) -> Result<FileRows, Error> {
         let file = store.open(name, Access::Cached)?;
         let (path, bytes) = (Path::new(file.name()), file.bytes());
-        let reader = || {
-            let inner =
-                BufReader::with_capacity(read_bytes, Cursor { file: file.clone(), offset: 0 });
-            Hashed { inner, hash: Xxh3::new() }
-        };
         // The checksum is at the end of the file. A first pass verifies it, so that no row of a
         // damaged file is ever applied.
-        let footer = verify_file(path, &mut reader(), bytes)?;
+        let footer = verify_file(path, &mut Hashed::new(&file, read_bytes), bytes)?;
         if let Some(expected) = expected {
             if bytes != expected.bytes || footer.checksum != expected.checksum {
                 return Err(Error::corrupt(path, "this is not the file that the manifest names"));
             }
         }
-        let mut reader = reader();
-        let decoder = RowDecoder::open(path, settings, (bytes, &footer), &mut reader)?;
+        FileRows::decode(&file, settings, &footer, read_bytes)
+    }
+
+    /// Opens a file that was verified before. Its rows are those that `expected` says, or the last one
+    /// is an error.
+    pub(super) fn begin(
+        store: &dyn Store,
+        name: &str,
+        settings: &Settings,
+        (expected, read_bytes): (&SnapshotFile, usize),
+    ) -> Result<FileRows, Error> {
+        let file = store.open(name, Access::Cached)?;
+        let footer = Footer { rows: expected.rows, checksum: expected.checksum };
+        let found = file.read(Range {
+            offset: file.bytes().saturating_sub(FOOTER as u64),
+            bytes: FOOTER.min(file.bytes() as usize),
+        })?;
+        if file.bytes() != expected.bytes || *found != footer.encode(expected.bytes) {
+            let path = Path::new(file.name());
+            return Err(Error::corrupt(path, "this is not the file that the manifest names"));
+        }
+        FileRows::decode(&file, settings, &footer, read_bytes)
+    }
+
+    /// Verifies a file, and calls `visit` with the id of every row of it; in one pass, unless the file is
+    /// damaged.
+    pub(super) fn for_each_id(
+        store: &dyn Store,
+        name: &str,
+        settings: &Settings,
+        (expected, visit): (&SnapshotFile, &mut dyn FnMut(u64)),
+    ) -> Result<(), Error> {
+        let mut look = || {
+            let mut rows = FileRows::begin(store, name, settings, (expected, READ_BYTES))?;
+            while rows.advance()? {
+                visit(rows.decoder.id()?);
+            }
+            Ok(())
+        };
+        look().or_else(|error: Error| {
+            // Damaged bytes may look like anything, such as another format.
+            FileRows::open(store, name, settings, (Some(expected), READ_BYTES))?;
+            Err(error)
+        })
+    }
+
+    fn decode(
+        file: &Arc<dyn ReadAt>,
+        settings: &Settings,
+        footer: &Footer,
+        read_bytes: usize,
+    ) -> Result<FileRows, Error> {
+        let (path, bytes) = (Path::new(file.name()), file.bytes());
+        let mut reader = Hashed::new(file, read_bytes);
+        let decoder = RowDecoder::open(path, settings, (bytes, footer), &mut reader)?;
         let mut end = [0; 16];
         end[..8].copy_from_slice(&decoder.left().to_le_bytes());
         end[8..].copy_from_slice(&bytes.to_le_bytes());
@@ -202,6 +251,13 @@ impl SnapshotRows {
 struct Hashed {
     inner: BufReader<Cursor>,
     hash: Xxh3,
+}
+
+impl Hashed {
+    fn new(file: &Arc<dyn ReadAt>, read_bytes: usize) -> Hashed {
+        let cursor = Cursor { file: file.clone(), offset: 0 };
+        Hashed { inner: BufReader::with_capacity(read_bytes, cursor), hash: Xxh3::new() }
+    }
 }
 
 impl io::Read for Hashed {

@@ -55,6 +55,13 @@ pub(crate) fn file_name(shard: u16) -> String {
     format!("shard-{shard:03}.rows")
 }
 
+/// The shard of a file with this name; `None` if no shard's file has it.
+pub(crate) fn shard_of_file(name: &str) -> Option<u16> {
+    let digits = name.strip_prefix("shard-")?.strip_suffix(".rows")?;
+    let shard = digits.parse().ok()?;
+    (file_name(shard) == name).then_some(shard)
+}
+
 pub(super) fn is_file_name(name: &str) -> bool {
     name.strip_prefix("shard-").and_then(|rest| rest.strip_suffix(".rows")).is_some()
 }
@@ -145,8 +152,19 @@ pub(crate) fn read_vector(element: Element, bytes: &[u8], out: &mut [f32]) {
 
 /// What the footer of a verified file says.
 pub(super) struct Footer {
-    rows: u64,
+    pub(super) rows: u64,
     pub(super) checksum: u64,
+}
+
+impl Footer {
+    /// The bytes of the footer of a file of that length.
+    pub(super) fn encode(&self, bytes: u64) -> [u8; FOOTER] {
+        let mut out = [0; FOOTER];
+        for (out, word) in out.chunks_exact_mut(8).zip([self.rows, bytes, self.checksum]) {
+            out.copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
 }
 
 /// Reads a file once and verifies its checksum.
@@ -314,6 +332,12 @@ impl RowDecoder {
             self.leaf = leaf;
         }
         Ok(true)
+    }
+
+    /// The id of the row that was read last.
+    pub(super) fn id(&self) -> Result<u64, Error> {
+        let mut input = ByteReader::new(&self.bytes);
+        input.u64().map_err(|at| Error::truncated(&self.path, at))
     }
 
     /// Decodes the row that was read last.

@@ -60,7 +60,7 @@ fn bytes_of(id: u64, vector: &[f32], fields: &Fields<'_>) -> Vec<u8> {
 fn fields_are_read_as_they_were_written() {
     let (source, settings) = drawn(5_000);
     let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
-    let summary = write(&store, "", (&settings, false), &source).expect("written");
+    let summary = write(&store, "", (&settings, false), (&source, &|_| true)).expect("written");
     assert_eq!((summary.rows, &summary.schema), (5_000, &settings.schema));
     assert_eq!(inspect_in(&store, "").as_ref(), Ok(&summary));
     let mut expected = std::collections::BTreeMap::new();
@@ -85,7 +85,7 @@ fn fields_are_read_as_they_were_written() {
 fn every_changed_byte_of_a_small_snapshot_is_noticed() {
     let (source, settings) = drawn(7);
     let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
-    write(&store, "", (&settings, false), &source).expect("written");
+    write(&store, "", (&settings, false), (&source, &|_| true)).expect("written");
     for entry in store.list("").expect("files") {
         let file = store.open(&entry.name, vstream_store::Access::Cached).expect("a file");
         let whole = vstream_store::Range { offset: 0, bytes: entry.bytes as usize };
@@ -109,7 +109,7 @@ fn a_collection_without_a_schema_has_the_format_that_it_had() {
     let (source, settings) = drawn(10);
     let plain = Settings { schema: Arc::default(), ..settings };
     let store = FileStore::new(Arc::new(Memory::new()), Syncing::Off);
-    write(&store, "", (&plain, false), &source).expect("written");
+    write(&store, "", (&plain, false), (&source, &|_| true)).expect("written");
     let row = 24 + DIMENSION * 4;
     for (name, rows) in [("shard-000.rows", 4), ("shard-001.rows", 3)] {
         let file = store.open(name, vstream_store::Access::Cached).expect("a file");

@@ -4,28 +4,27 @@
 //! 2. It writes an image of its own, since no log has them. 3. It replays the logs: a change of a row
 //! that it has, or gets, is logged here as any other.
 //!
-//! Rows of other shards are known by id and version alone: with them the logs prove that nothing is
-//! missing.
+//! Rows of other shards are known by id, version and shard alone: with them the logs prove that nothing
+//! is missing.
 
 use std::collections::HashMap;
 
 use vstream_segment::row_digest;
-use vstream_store::FileStore;
 
 use super::Source;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::recovery::{recover, twice, Change, Replay, SegmentFiles};
+use crate::recovery::{recover, Change, Replay, SegmentFiles};
 use crate::remembered::RememberedDelete;
-use crate::settings::Settings;
+use crate::snapshot::ImageFiles;
 
 /// An engine that takes some shards of what is replayed.
 struct Divided<'a> {
     engine: &'a mut Engine,
     /// By shard, whether its rows are taken.
     shards: &'a [bool],
-    /// Versions of all other rows.
-    others: HashMap<u64, u64>,
+    /// Versions and shards of all other rows.
+    others: HashMap<u64, (u64, u16)>,
 }
 
 impl Engine {
@@ -56,13 +55,13 @@ impl Replay for Divided<'_> {
                 self.engine.restore_row(row).map(|_| ())
             }
             Change::Upsert(row) => {
-                if self.others.insert(row.id, row.version).is_none() {
+                if self.others.insert(row.id, (row.version, row.shard)).is_none() {
                     self.engine.delete(row.id, row.version)?;
                 }
                 Ok(())
             }
             Change::Update { id, version, update } => match self.others.get_mut(id) {
-                Some(known) => {
+                Some((known, _)) => {
                     *known = *version;
                     Ok(())
                 }
@@ -75,24 +74,25 @@ impl Replay for Divided<'_> {
         }
     }
 
-    fn image(&mut self, store: &FileStore, prefix: &str, _: &Settings) -> Result<(), Error> {
+    fn image(&mut self, files: &ImageFiles<'_>) -> Result<(u64, u128), Error> {
         let Divided { engine, shards, others } = self;
         let (mut rows, mut digest) = (0, 0u128);
-        engine.load_image(store, prefix, &mut |row| {
+        let read = engine.load_image(files, &mut |row| {
             if shards[usize::from(row.shard)] {
                 rows += 1;
                 digest = digest.wrapping_add(row_digest(row.id, row.version));
                 return Ok(true);
             }
-            match others.insert(row.id, row.version) {
+            match others.insert(row.id, (row.version, row.shard)) {
                 None => Ok(false),
-                Some(_) => Err(twice(store, prefix)),
+                Some(_) => Err(files.twice()),
             }
         })?;
         if let Some(journal) = &mut engine.journal {
             journal.note_loaded(rows, digest);
         }
-        engine.checkpoint()
+        engine.checkpoint()?;
+        Ok(read)
     }
 
     fn segments(&mut self, files: &SegmentFiles<'_>) -> Result<(u64, u128), Error> {
@@ -104,7 +104,12 @@ impl Replay for Divided<'_> {
     fn remembered(&mut self, _: Vec<RememberedDelete>) {}
 
     fn version_of(&self, id: u64) -> Option<u64> {
-        let other = self.others.get(&id).copied();
+        let other = self.others.get(&id).map(|(version, _)| *version);
         other.or_else(|| self.engine.tree.writer().find(id).map(|found| found.version))
+    }
+
+    fn shard_of(&self, id: u64) -> Option<u16> {
+        let other = self.others.get(&id).map(|(_, shard)| *shard);
+        other.or_else(|| Replay::shard_of(&*self.engine, id))
     }
 }

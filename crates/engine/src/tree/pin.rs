@@ -106,14 +106,19 @@ impl Pinned {
         Ok(())
     }
 
-    /// Calls `visit` with every row, and with the number of its leaf in the memtable, ascending. All
-    /// other rows come after those of the memtable's leaves. Errors: `Corrupt`, `Io`.
-    pub(crate) fn for_each_leaf_row(
+    /// Calls `visit` with every row of the chosen shards, and with the serial of its leaf in the memtable,
+    /// ascending. All other rows come after those of the memtable's leaves. Errors: `Corrupt`, `Io`.
+    pub(crate) fn for_each_serial_row(
         &self,
+        is_chosen: &dyn Fn(u16) -> bool,
         visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>),
     ) -> Result<(), Error> {
-        self.memory.for_each_leaf_row(visit);
-        let loose = &mut |row: IndexRow<'_>| visit(None, row);
+        self.memory.for_each_serial_row(is_chosen, visit);
+        let loose = &mut |row: IndexRow<'_>| {
+            if is_chosen(row.key.shard) {
+                visit(None, row);
+            }
+        };
         self.immutable.iter().for_each(|place| place.for_each_row(loose));
         self.segments().try_for_each(|segment| segment.for_each_row(loose))?;
         self.graphs().try_for_each(|graph| graph.for_each_row(loose))?;

@@ -283,6 +283,13 @@ impl Writer<'_> {
         self.writing.find(id)
     }
 
+    /// The shard of the row of an id that is in no segment.
+    pub(crate) fn shard_in_memory(&self, id: u64) -> Option<u16> {
+        let Writing { memory, immutable, .. } = &*self.writing;
+        let immutable = || immutable.as_ref()?.index.shard_of(id);
+        memory.shard_of(id).or_else(immutable)
+    }
+
     /// Adds a row, or replaces the row of the same id unless that one is newer.
     pub(crate) fn upsert(&mut self, row: IndexRow<'_>) -> Applied {
         let Writing { memory, immutable, segments, .. } = &mut *self.writing;

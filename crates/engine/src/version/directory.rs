@@ -146,11 +146,11 @@ impl Directory {
     /// leaves them.
     pub(crate) fn unnamed(&self, manifest: Option<&Manifest>) -> Result<Vec<String>, Error> {
         let base = manifest.map(|found| &found.base);
-        let image = base.and_then(|base| base.image).map(|image| image.number);
+        let image = base.and_then(|base| base.image.as_ref());
         let segments = base.map_or(&[][..], |base| &base.segments);
         let is_named = |name: &str| match number(name) {
             None => true,
-            Some(Number::Base(number)) => image == Some(number),
+            Some(Number::Base) => image.is_some_and(|image| image.has(name)),
             Some(Number::Log(number)) => manifest.is_some_and(|m| m.logs.contains(&number)),
             Some(Number::Segment(number)) => segments.iter().any(|of| of.number == number),
             Some(Number::Remembered(number)) => {

@@ -1,11 +1,12 @@
-//! The lists of a manifest about some of its segments: leaves that they still serve, and where their
-//! files were written. `manifest.rs` has the bytes.
+//! The lists of a manifest about some of its segments, which are leaves that they still serve and where
+//! their files were written, and about the parts of its base image. `manifest.rs` has the bytes.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use vstream_vector::cursor::{ByteReader, Truncated};
 
+use crate::snapshot::{Image, Part, Run};
 use crate::tree::{Origin, SegmentEntry, Served};
 
 /// Bytes of an interval of leaves.
@@ -13,6 +14,9 @@ pub(super) const INTERVAL_BYTES: u64 = 12;
 /// Bytes of an origin without its definers, and of one of these.
 const ORIGIN_BYTES: usize = 24;
 const DEFINER_BYTES: usize = 16;
+/// Bytes of a part of the base image, and of a run of shards.
+pub(super) const PART_BYTES: u64 = 24;
+pub(super) const RUN_BYTES: u64 = 4;
 
 pub(super) fn put_intervals(out: &mut Vec<u8>, segments: &[SegmentEntry]) {
     for (segment, at) in segments.iter().zip(0u32..) {
@@ -89,4 +93,32 @@ pub(super) fn take_origins(
         next = at + 1;
     }
     Ok(true)
+}
+
+/// Writes the parts of the base image, then its runs of shards.
+pub(super) fn put_parts(out: &mut Vec<u8>, image: &Image) {
+    for part in image.parts() {
+        for word in [part.number, part.checksum, part.lsn] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    for run in image.runs() {
+        out.extend_from_slice(&run.first.to_le_bytes());
+        out.extend_from_slice(&run.part.to_le_bytes());
+    }
+}
+
+/// Reads so many parts of the base image, and runs of shards; `None` if they are those of none.
+pub(super) fn take_parts(
+    input: &mut ByteReader<'_>,
+    parts: u64,
+    runs: u64,
+) -> Result<Option<Image>, Truncated> {
+    let part = |input: &mut ByteReader<'_>| -> Result<_, Truncated> {
+        Ok(Part { number: input.u64()?, checksum: input.u64()?, lsn: input.u64()? })
+    };
+    let parts = (0..parts).map(|_| part(input)).collect::<Result<Vec<_>, _>>()?;
+    let run = |_| Ok(Run { first: input.u16()?, part: input.u16()? });
+    let runs = (0..runs).map(run).collect::<Result<Vec<_>, Truncated>>()?;
+    Ok(Image::of(parts, runs))
 }

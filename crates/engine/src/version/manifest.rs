@@ -20,6 +20,8 @@
 //!               for none
 //!               in format 6 also: u64 intervals of leaves
 //!               in format 7 also: u64 bytes of the origins
+//!               in format 8 also: u64 parts of the base image, 0 if it has one or there is none
+//!               | u64 runs of shards
 //! logs:         u64 number, ascending
 //! segments:     56 B each, those with the oldest rows first: u64 number | u64 bytes | u64 rows
 //!               | u128 digest of them | u64 number of its delete bitmap, 0 for none
@@ -31,13 +33,18 @@
 //!               u32 position of the segment | u32 definers | u64 collection and u64 number under which it
 //!               was written | definers, 16 B each, ascending: u64 number of a file there, u64 the number
 //!               that stands for it here
+//! parts:        in format 8, 24 B each, the oldest first: u64 number | u64 XXH3-64 of its manifest | u64 LSN;
+//!               the header has number, checksum and LSN of the newest
+//! runs:         in format 8, 4 B each: u16 first shard, u16 position of the part that serves it and those up
+//!               to the next run; ascending from shard 0
 //! schema:       from format 5 on, as in `vstream_attribute`
 //! footer 8 B:   u64 XXH3-64 of all before
 //! ```
 //!
 //! The index is 0 for flat, 1 for clusters, 2 for clusters of which merges make graphs.
 //!
-//! A segment without an interval serves all its leaves. Format 7 is written only if there is an
+//! A segment without an interval serves all its leaves. Format 8 is written only if the base image has
+//! several parts, format 7 only for another collection with an
 //! origin, format 6 only for another collection with an interval, format 5 only for another collection that has a schema or remembers deletes, and format 4
 //! for every other. Format 3 lacks the sizes of the cluster index and the second look. Format 2 also lacks the two
 //! words before them. Format 1 also lacks the four words before those, and has no segments.
@@ -50,37 +57,42 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vstream_attribute::Schema;
-use vstream_index::ClusterSettings;
 use vstream_store::{Access, FileStore, Range, Store};
 use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::cluster_sizes::{cluster_of, put_cluster, take_cluster};
 use super::entry_lists::{
-    origins_bytes, put_intervals, put_origins, take_intervals, take_origins, INTERVAL_BYTES,
+    origins_bytes, put_intervals, put_origins, put_parts, take_intervals, take_origins, take_parts,
+    INTERVAL_BYTES, PART_BYTES, RUN_BYTES,
 };
 use crate::durability::{Durability, Journaling};
 use crate::error::Error;
 use crate::layout::COLLECTION;
 use crate::records::checked;
 use crate::settings::{DeleteOrder, IndexKind, SegmentIndex, Settings, DIMENSION_MAX};
+use crate::snapshot::{Image, Part};
 use crate::tree::{SegmentEntry, FILES_MAX};
 use crate::wal::{LogIdentity, Spare, State};
 
 const MAGIC: &[u8; 8] = b"VSTRCOLL";
 /// The formats of a collection without a schema, of one with a schema, of one with a segment of which
-/// some leaves are not served any more, and of one with segments of other collections: the newest.
+/// some leaves are not served any more, of one with segments of other collections, and of one whose base
+/// image has several parts: the newest.
 const FORMAT_PLAIN: u32 = 4;
 const FORMAT_SCHEMA: u32 = 5;
 const FORMAT_INTERVALS: u32 = 6;
-const FORMAT: u32 = 7;
+const FORMAT_ORIGINS: u32 = 7;
+const FORMAT: u32 = 8;
 /// Bytes of the header by format, from 1. Every version of the engine reads all older formats.
 const HEADERS: [usize; FORMAT as usize] =
-    [152, 184, 200, HEADER_PLAIN, HEADER_SCHEMA, HEADER_INTERVALS, HEADER];
+    [152, 184, 200, HEADER_PLAIN, HEADER_SCHEMA, HEADER_INTERVALS, HEADER_ORIGINS, HEADER];
 const HEADER_PLAIN: usize = 256;
 const HEADER_SCHEMA: usize = 280;
 const HEADER_INTERVALS: usize = 288;
-const HEADER: usize = 296;
+const HEADER_ORIGINS: usize = 296;
+const HEADER: usize = 312;
 /// Most bytes of a schema: 256 attributes with names of 128 bytes, and what stands before them.
 const SCHEMA_BYTES_MAX: u64 = 64 << 10;
 /// Generations, LSNs, row counts and file numbers stay below this.
@@ -93,20 +105,15 @@ const SEGMENTS_MAX: u64 = 1 << 16;
 const INTERVALS_MAX: u64 = 1 << 20;
 /// Most bytes of all origins of segments.
 const ORIGINS_BYTES_MAX: u64 = 64 << 20;
-
-/// A base image: all rows in one snapshot, for an engine that holds them in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Image {
-    pub(crate) number: u64,
-    /// Checksum of the image's own manifest.
-    pub(crate) checksum: u64,
-}
+/// Most parts of a base image, and most runs: there are as many shards.
+const RUNS_MAX: u64 = 1 << 16;
 
 /// The rows that the logs continue from: an image, segments, or nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Base {
-    /// State at the last write that the base holds.
+    /// State at the last write that the base may hold.
     pub(crate) state: State,
+    /// For an engine that holds its rows in memory. The state is that of its newest part.
     pub(crate) image: Option<Image>,
     pub(crate) segments: Vec<SegmentEntry>,
     /// Number of the file of deletes that were remembered at that write; 0 for none.
@@ -203,7 +210,7 @@ impl Manifest {
         let path = Path::new(file.name());
         let bytes_max = HEADER as u64 + LOGS_MAX * 8 + SEGMENTS_MAX * SegmentEntry::BYTES as u64;
         let bytes_max = bytes_max + INTERVALS_MAX * INTERVAL_BYTES + ORIGINS_BYTES_MAX;
-        let bytes_max = bytes_max + SCHEMA_BYTES_MAX + 8;
+        let bytes_max = bytes_max + RUNS_MAX * (PART_BYTES + RUN_BYTES) + SCHEMA_BYTES_MAX + 8;
         if !(HEADERS[0] as u64 + 8..=bytes_max).contains(&file.bytes()) {
             return Err(Error::corrupt(path, "too short or too long for a manifest"));
         }
@@ -217,13 +224,8 @@ impl Manifest {
         let length = HEADER + self.logs.len() * 8 + segments.len() * SegmentEntry::BYTES + 8;
         let mut out = Vec::with_capacity(length);
         out.extend_from_slice(MAGIC);
-        let origins_bytes = origins_bytes(segments);
-        let format = match (origins_bytes, self.intervals(), self.is_plain()) {
-            (0, 0, true) => FORMAT_PLAIN,
-            (0, 0, false) => FORMAT_SCHEMA,
-            (0, _, _) => FORMAT_INTERVALS,
-            _ => FORMAT,
-        };
+        let several = self.base.image.as_ref().filter(|image| !image.is_whole());
+        let format = self.format();
         out.extend_from_slice(&format.to_le_bytes());
         out.extend_from_slice(&(dimension as u32).to_le_bytes());
         let index = match (index, self.settings.segments) {
@@ -240,11 +242,11 @@ impl Manifest {
         out.extend_from_slice(&interval_ms.to_le_bytes());
         out.extend_from_slice(&recall_target.to_le_bytes());
         let (state, known) = (&self.base.state, &self.known);
-        let image = self.base.image.unwrap_or(Image { number: 0, checksum: 0 });
+        let newest = self.base.image.as_ref().map(|image| *image.newest()).unwrap_or_default();
         put(&mut out, &[seed, self.journaling.log_bytes_max, self.collection, self.generation]);
-        put(&mut out, &[image.number, state.lsn, state.live]);
+        put(&mut out, &[newest.number, state.lsn, state.live]);
         out.extend_from_slice(&state.digest.to_le_bytes());
-        put(&mut out, &[image.checksum, known.lsn, known.live]);
+        put(&mut out, &[newest.checksum, known.lsn, known.live]);
         out.extend_from_slice(&known.digest.to_le_bytes());
         put(&mut out, &[self.logs.len() as u64, self.settings.memory.unwrap_or(0)]);
         put(&mut out, &[segments.len() as u64, self.next, self.unmade.unwrap_or(0)]);
@@ -265,17 +267,35 @@ impl Manifest {
         if format >= FORMAT_INTERVALS {
             put(&mut out, &[self.intervals() as u64]);
         }
-        if format == FORMAT {
-            put(&mut out, &[origins_bytes as u64]);
+        if format >= FORMAT_ORIGINS {
+            put(&mut out, &[origins_bytes(segments) as u64]);
+        }
+        if let Some(image) = several {
+            put(&mut out, &[image.parts().len() as u64, image.runs().len() as u64]);
         }
         put(&mut out, &self.logs);
         segments.iter().for_each(|segment| segment.put(&mut out));
         put_intervals(&mut out, segments);
         put_origins(&mut out, segments);
+        several.iter().for_each(|image| put_parts(&mut out, image));
         out.extend_from_slice(&schema);
         let checksum = xxh3_64(&out);
         put(&mut out, &[checksum]);
         out
+    }
+
+    /// The oldest format that has all that there is.
+    fn format(&self) -> u32 {
+        let Base { image, segments, .. } = &self.base;
+        if image.as_ref().is_some_and(|image| !image.is_whole()) {
+            return FORMAT;
+        }
+        match (origins_bytes(segments), self.intervals(), self.is_plain()) {
+            (0, 0, true) => FORMAT_PLAIN,
+            (0, 0, false) => FORMAT_SCHEMA,
+            (0, _, _) => FORMAT_INTERVALS,
+            _ => FORMAT_ORIGINS,
+        }
     }
 
     /// Number of intervals of leaves of all segments.
@@ -305,11 +325,14 @@ impl Manifest {
             && header.schema_bytes <= SCHEMA_BYTES_MAX
             && header.intervals <= INTERVALS_MAX
             && header.origins_bytes <= ORIGINS_BYTES_MAX
+            && header.parts.max(header.runs) <= RUNS_MAX
             && input.left() as u64
                 == logs * 8
                     + segments * SegmentEntry::BYTES as u64
                     + header.intervals * INTERVAL_BYTES
                     + header.origins_bytes
+                    + header.parts * PART_BYTES
+                    + header.runs * RUN_BYTES
                     + header.schema_bytes;
         if !fits {
             return Err(corrupt("its logs and segments do not fit their numbers"));
@@ -331,12 +354,13 @@ impl Manifest {
         if !take_origins(&mut origins, &mut segments).map_err(truncated)? {
             return Err(corrupt("its origins are out of order, or of no segment"));
         }
+        let image = header.take_image(&mut input).map_err(truncated)?;
+        let image = image.ok_or_else(|| corrupt("the parts of its base image are out of order"))?;
         if !header.are_countable(&logs, &segments) {
             return Err(corrupt("a number is larger than it can have become"));
         }
         let settings = header.settings(take_schema(&mut input));
         let settings = settings.ok_or_else(|| corrupt("a setting is out of range"))?;
-        let image = Some(header.image).filter(|image| image.number > 0);
         Ok(Manifest {
             settings,
             journaling: header.journaling().ok_or_else(|| corrupt("unknown durability"))?,
@@ -353,14 +377,6 @@ impl Manifest {
 
 fn put(out: &mut Vec<u8>, words: &[u64]) {
     words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
-}
-
-fn put_cluster(out: &mut Vec<u8>, of: &ClusterSettings) {
-    let rows = [of.leaf_rows_max, of.leaf_rows_min, of.batch_rows];
-    let work = [of.reassign_leaves, of.node_leaves_max, of.jobs_per_batch];
-    put(out, &rows.map(|size| size as u64));
-    put(out, &work.map(|size| size as u64));
-    put(out, &[u64::from(of.second_look)]);
 }
 
 /// Reads and checks the magic number, and returns the format. Errors: `Corrupt`, `Unsupported`.
@@ -392,8 +408,8 @@ struct Header {
     log_bytes_max: u64,
     collection: u64,
     generation: u64,
-    /// Its number is 0 for none.
-    image: Image,
+    /// The newest part of the image; its number is 0 for none.
+    newest: Part,
     state: State,
     known: State,
     logs: u64,
@@ -417,6 +433,9 @@ struct Header {
     intervals: u64,
     /// 0 before format 7.
     origins_bytes: u64,
+    /// 0 before format 8.
+    parts: u64,
+    runs: u64,
 }
 
 impl Header {
@@ -430,7 +449,7 @@ impl Header {
         let (collection, generation) = (input.u64()?, input.u64()?);
         let number = input.u64()?;
         let state = take_state(input)?;
-        let image = Image { number, checksum: input.u64()? };
+        let newest = Part { number, checksum: input.u64()?, lsn: state.lsn };
         let known = take_state(input)?;
         let logs = input.u64()?;
         let mut later = |without| if input.is_empty() { Ok(without) } else { input.u64() };
@@ -440,6 +459,7 @@ impl Header {
         let mut later = |without| if input.is_empty() { Ok(without) } else { input.u64() };
         let (schema_bytes, deletes_remembered_ms) = (later(0)?, later(0)?);
         let (remembered, intervals, origins_bytes) = (later(0)?, later(0)?, later(0)?);
+        let (parts, runs) = (later(0)?, later(0)?);
         Ok(Header {
             dimension,
             metric,
@@ -452,7 +472,7 @@ impl Header {
             log_bytes_max,
             collection,
             generation,
-            image,
+            newest,
             state,
             known,
             logs,
@@ -468,14 +488,28 @@ impl Header {
             remembered,
             intervals,
             origins_bytes,
+            parts,
+            runs,
         })
+    }
+
+    /// Reads the parts of the base image, if there are several; `None` if these are none of an image.
+    fn take_image(&self, input: &mut ByteReader<'_>) -> Result<Option<Option<Image>>, Truncated> {
+        if self.parts.max(self.runs) == 0 {
+            return Ok(Some((self.newest.number > 0).then(|| Image::whole(self.newest))));
+        }
+        let image = take_parts(input, self.parts, self.runs)?;
+        // An image of one part has an older format.
+        let is_right = |image: &Image| !image.is_whole() && image.newest() == &self.newest;
+        Ok(image.filter(is_right).map(Some))
     }
 
     /// True if all numbers that count up from 1 are as small as they can have become, so that the engine
     /// can count on from there.
     fn are_countable(&self, logs: &[u64], segments: &[SegmentEntry]) -> bool {
         let (state, known) = (self.state, self.known);
-        let counted = [self.generation, self.image.number, self.remembered, self.next, self.unmade];
+        let counted =
+            [self.generation, self.newest.number, self.remembered, self.next, self.unmade];
         let counted = counted.into_iter().chain([state.lsn, state.live, known.lsn, known.live]);
         let origins = segments.iter().filter_map(|segment| segment.origin.as_ref());
         let definers = origins.flat_map(|origin| origin.definers.iter().map(|&(_, here)| here));
@@ -542,29 +576,4 @@ fn take_schema(input: &mut ByteReader<'_>) -> Option<Schema> {
 
 fn take_state(input: &mut ByteReader<'_>) -> Result<State, Truncated> {
     Ok(State { lsn: input.u64()?, live: input.u64()?, digest: input.u128()? })
-}
-
-fn take_cluster(input: &mut ByteReader<'_>) -> Result<[u64; 7], Truncated> {
-    let mut sizes = [0; 7];
-    for size in &mut sizes {
-        *size = input.u64()?;
-    }
-    Ok(sizes)
-}
-
-fn cluster_of(sizes: [u64; 7]) -> Option<ClusterSettings> {
-    let size = |at: usize| usize::try_from(sizes[at]).ok();
-    Some(ClusterSettings {
-        leaf_rows_max: size(0)?,
-        leaf_rows_min: size(1)?,
-        batch_rows: size(2)?,
-        reassign_leaves: size(3)?,
-        node_leaves_max: size(4)?,
-        jobs_per_batch: size(5)?,
-        second_look: match sizes[6] {
-            0 => false,
-            1 => true,
-            _ => return None,
-        },
-    })
 }

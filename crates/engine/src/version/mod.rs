@@ -1,6 +1,7 @@
 //! Versions of a collection: the manifest, the directory that holds its files, and the version set,
 //! which publishes the next version together with the view that serves it.
 
+mod cluster_sizes;
 mod delete_bitmap;
 mod directory;
 mod entry_lists;
@@ -11,7 +12,7 @@ mod retained;
 mod version_set;
 
 pub(crate) use self::directory::Directory;
-pub(crate) use self::manifest::{Image, Manifest};
+pub(crate) use self::manifest::Manifest;
 pub(crate) use self::remembered_file::read_remembered;
 pub use self::remote_level::RemoteLevel;
 pub(crate) use self::remote_level::{fresh_number, open_store, Tiers, REMOTE};

@@ -3,7 +3,7 @@
 //! A publisher holds the manifest until the rows are served from the new files too. So the segments
 //! of the manifest are those of the view, and the tombstones of each are in memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -16,9 +16,10 @@ use super::remembered_file::write_remembered;
 use super::retained::RetainedLogs;
 use crate::defect::{self, Defect};
 use crate::error::Error;
-use crate::layout::{base_prefix, delete_bitmap_name, log_name, remembered_name, segment_name};
+use crate::layout::{base_file, delete_bitmap_name, log_name, remembered_name, segment_name, BASE};
 use crate::remembered::RememberedDelete;
 use crate::settings::DeleteOrder;
+use crate::snapshot::{shard_of_file, Image};
 use crate::tree::{LiveSegment, SegmentEntry, Tree};
 use crate::wal::{LogIdentity, Spare, State};
 
@@ -30,13 +31,37 @@ pub(crate) struct AdoptedSegment {
     pub(crate) bits: Vec<u8>,
 }
 
+/// Lengths of a base image.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ImageBytes {
+    /// Of all files that serve a shard.
+    pub(crate) all: u64,
+    /// Of the shards that the next turn takes.
+    pub(crate) next: u64,
+}
+
+impl ImageBytes {
+    /// Those of the image that a manifest names; zeros without one. If the directory cannot be listed, the
+    /// next checkpoint comes early.
+    fn listed(directory: &Directory, manifest: &Manifest) -> ImageBytes {
+        let Some(image) = &manifest.base.image else { return ImageBytes::default() };
+        let files = directory.store.list(BASE).unwrap_or_default().into_iter();
+        let files = files.filter(|entry| image.has(&entry.name));
+        let shard = |name: &str| shard_of_file(base_file(name)?.1);
+        let by_shard = files.filter_map(|entry| Some((shard(&entry.name)?, entry.bytes)));
+        let by_shard: BTreeMap<u16, u64> = by_shard.collect();
+        let all = by_shard.values().sum();
+        let groups = Image::groups(all, manifest.settings.image_part_bytes);
+        ImageBytes { all, next: image.turn(&by_shard, groups).1 }
+    }
+}
+
 /// Keeps the files of a collection. The writer and the engine's threads share it.
 pub(crate) struct VersionSet {
     directory: Directory,
     manifest: Mutex<Manifest>,
     tree: OnceLock<Arc<Tree>>,
-    /// Length of the base image.
-    image_bytes: AtomicU64,
+    image_bytes: Mutex<ImageBytes>,
     /// Bytes of images, segments and delete bitmaps since the engine was opened.
     written: AtomicU64,
     /// Sequence of the last write whose tombstones the published segments have.
@@ -51,14 +76,12 @@ pub(crate) struct VersionSet {
 
 impl VersionSet {
     pub(crate) fn new(directory: Directory, manifest: Manifest) -> VersionSet {
-        let prefix = manifest.base.image.map(|image| base_prefix(image.number));
-        let listed = prefix.and_then(|prefix| directory.store.list(&prefix).ok());
-        let image_bytes: u64 = listed.unwrap_or_default().iter().map(|entry| entry.bytes).sum();
+        let image_bytes = ImageBytes::listed(&directory, &manifest);
         VersionSet {
             directory,
             manifest: Mutex::new(manifest),
             tree: OnceLock::new(),
-            image_bytes: AtomicU64::new(image_bytes),
+            image_bytes: Mutex::new(image_bytes),
             written: AtomicU64::new(0),
             tombstones_until: AtomicU64::new(0),
             gone: Mutex::default(),
@@ -86,10 +109,21 @@ impl VersionSet {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the length of the base image. The log may grow to this length before the image is
+    /// Returns the lengths of the base image. The log may grow to this length before all of the image was
     /// written anew; segments do not count, since checkpoints do not write them anew.
-    pub(crate) fn base_bytes(&self) -> u64 {
-        self.image_bytes.load(Ordering::Relaxed)
+    pub(crate) fn image_bytes(&self) -> ImageBytes {
+        *self.image_bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of parts of the base image; 0 without one.
+    pub(crate) fn parts(&self) -> u64 {
+        self.manifest().base.image.as_ref().map_or(0, |image| image.parts().len() as u64)
+    }
+
+    /// Looks at the base image of a manifest that was published; it may have none any more.
+    pub(crate) fn note_image(&self, published: &Manifest) {
+        let listed = ImageBytes::listed(&self.directory, published);
+        *self.image_bytes.lock().unwrap_or_else(PoisonError::into_inner) = listed;
     }
 
     /// Returns the bytes of images, segments and delete bitmaps so far, including those of
@@ -101,11 +135,6 @@ impl VersionSet {
     /// Counts the bytes of an image, a segment or a delete bitmap.
     pub(crate) fn note_written(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Notes the length of the base image; 0 for none.
-    pub(crate) fn note_image(&self, bytes: u64) {
-        self.image_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Returns the sequence of the last write whose tombstones the published segments have.
@@ -201,9 +230,9 @@ impl VersionSet {
         if manifest.base.remembered > 0 {
             names.push(remembered_name(manifest.base.remembered));
         }
-        if let Some(image) = manifest.base.image {
-            let files = self.directory.store.list(&base_prefix(image.number))?;
-            names.extend(files.into_iter().map(|entry| entry.name));
+        if let Some(image) = &manifest.base.image {
+            let files = self.directory.store.list(BASE)?.into_iter().map(|entry| entry.name);
+            names.extend(files.filter(|name| image.has(name)));
         }
         Ok(names)
     }

@@ -25,7 +25,7 @@ impl State {
     }
 
     /// Applies the next record, which changes no row.
-    pub(crate) fn remember(&mut self) {
+    pub(crate) fn pass_over(&mut self) {
         self.lsn += 1;
     }
 

@@ -10,6 +10,7 @@ mod feed;
 mod fields;
 mod guard;
 mod image;
+mod parts;
 mod radius;
 mod reopen;
 mod s3;

@@ -26,8 +26,16 @@ const PREFETCH_BYTES: usize = 1024;
 /// Steps of [`Leaf::prefetch_columns`].
 pub(crate) const COLUMN_STEPS: usize = 3;
 
-/// Index of a leaf in the writer's table.
+/// Index of a leaf in the writer's table. The id of a leaf that is gone is used again.
 pub(crate) type LeafId = u32;
+
+/// Number of a leaf that no other leaf of the index ever has: images of different moments name leaves by
+/// it. A leaf that is rewritten around the same centre keeps it.
+pub(crate) type LeafSerial = u32;
+
+/// The largest serial; files of rows use the number after it for rows in no leaf. Leaves that are made
+/// when it is reached share it, and a load takes them for one.
+pub(crate) const LAST_SERIAL: LeafSerial = LeafSerial::MAX - 1;
 
 /// A few hundred near rows.
 ///
@@ -52,6 +60,7 @@ pub(crate) struct Leaf {
     later_runs: OnceLock<Box<[OnceLock<Run>; RUNS - 1]>>,
     /// Mean of the rows when the leaf was made; fixed for its life.
     pub(crate) center: Box<[f32]>,
+    pub(crate) serial: LeafSerial,
 }
 
 /// Chunks, and the codes of the full ones among them, which are the first.
@@ -257,9 +266,14 @@ impl Run {
 
 impl Leaf {
     /// An empty leaf.
-    pub(crate) fn new(id: LeafId, center: Box<[f32]>, centroid: Box<[f32]>) -> Leaf {
+    pub(crate) fn new(
+        (id, serial): (LeafId, LeafSerial),
+        center: Box<[f32]>,
+        centroid: Box<[f32]>,
+    ) -> Leaf {
         Leaf {
             id,
+            serial,
             reach: AtomicU32::new(0),
             last_death: AtomicU64::new(0),
             centroid,

@@ -61,7 +61,7 @@ mod tests {
         let table = LeafTable::default();
         let ids = [0, 63, 64, 191, 192, 70_000];
         for id in ids {
-            table.set(id, Some(Arc::new(Leaf::new(id, Box::default(), Box::default()))));
+            table.set(id, Some(Arc::new(Leaf::new((id, id), Box::default(), Box::default()))));
         }
         for id in ids {
             assert_eq!(table.get(id).as_ref().map(|leaf| leaf.id), Some(id));

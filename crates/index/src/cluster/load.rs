@@ -5,18 +5,21 @@
 //! 2. When all leaves are there, 2-means divides them into nodes.
 //! 3. The rows of leaves with less than `leaf_rows_min` rows are inserted.
 //!
-//! Leaves that need a job are queued for it, as after any other write.
+//! Leaves that need a job are queued for it, as after any other write. A leaf keeps the serial that it
+//! had, and new leaves get serials above all of these.
 
 use vstream_quantize::rabitq::BLOCK;
 
 use super::batch::Batch;
+use super::leaf::{LeafSerial, LAST_SERIAL};
 use super::strays::take_strays;
 use super::tree::Node;
 use super::Cluster;
 use crate::rows::{IndexRow, RowWriter, Sequence};
 use crate::traits::{Applied, Insert};
 
-/// A leaf takes so many times `leaf_rows_max` rows; those that follow go to another one.
+/// A leaf takes so many times `leaf_rows_max` rows; those that follow go to another one, of the same
+/// serial.
 const FULL: usize = 2;
 
 /// An index that is loaded: nobody reads it yet.
@@ -26,6 +29,8 @@ pub struct ClusterLoad {
     inserted: Sequence,
     /// Rows of the leaf that has not ended.
     staged: Staged,
+    /// Its serial, and that of the last leaf after its end.
+    serial: LeafSerial,
     /// Rows that are inserted at the end.
     loose: Staged,
     pushed: usize,
@@ -47,6 +52,7 @@ impl Cluster {
             inserted: self.sequence,
             index: self,
             staged: Staged::default(),
+            serial: 0,
             loose: Staged::default(),
             pushed: 0,
         }
@@ -54,19 +60,26 @@ impl Cluster {
 }
 
 impl ClusterLoad {
-    /// Adds a row to the leaf that is loaded now. The row has the dimension and the element of the
-    /// index: the caller has checked it.
-    pub fn push(&mut self, row: IndexRow<'_>) {
-        if self.staged.rows >= FULL * self.index.settings.leaf_rows_max {
+    /// Adds a row to a leaf. The row has the dimension and the element of the index: the caller has
+    /// checked it.
+    ///
+    /// * `serial`: of the leaf, as [`PinnedRows::for_each_serial_row`](crate::PinnedRows::for_each_serial_row)
+    ///   gave it, or any number below `u32::MAX` that rows of one leaf have in common. From call to call
+    ///   it does not get smaller.
+    pub fn push(&mut self, serial: u32, row: IndexRow<'_>) {
+        assert!(self.pushed == 0 || serial >= self.serial, "leaves come in the order of serials");
+        let is_full = self.staged.rows >= FULL * self.index.settings.leaf_rows_max;
+        if is_full || (serial != self.serial && self.staged.rows > 0) {
             self.end_leaf();
         }
+        self.serial = serial.min(LAST_SERIAL);
         self.pushed += 1;
         let inserted = self.inserted;
         self.staged.put(&mut self.index, |chunk, carrier| chunk.push(carrier, row, inserted));
     }
 
-    /// Ends the leaf that is loaded now; the next row begins another one.
-    pub fn end_leaf(&mut self) {
+    /// Ends the leaf that is loaded now.
+    fn end_leaf(&mut self) {
         let staged = std::mem::take(&mut self.staged);
         let (index, loose, inserted) = (&mut self.index, &mut self.loose, self.inserted);
         if staged.rows < index.settings.leaf_rows_min {
@@ -88,14 +101,17 @@ impl ClusterLoad {
         let without = vec![0.0; shared.index.dimension];
         let center = rows.means(&vec![0; rows.len()], &without).remove(0);
         // The node is known when all leaves are.
-        let leaf = index.new_leaf(center, 0);
+        let leaf = index.serial_leaf(center, self.serial, 0);
         index.append(leaf, (0..rows.len()).map(|row| rows.incoming(row, None)));
     }
 
     /// Ends the load and returns the index; `None` if an id came twice.
     pub fn finish(mut self) -> Option<Cluster> {
         self.end_leaf();
-        let ClusterLoad { mut index, loose, pushed, .. } = self;
+        let ClusterLoad { mut index, loose, pushed, serial, .. } = self;
+        if pushed > 0 {
+            index.next_serial = LAST_SERIAL.min(serial + 1);
+        }
         if index.ids.len() + loose.rows != pushed {
             return None;
         }

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use vstream_attribute::{Fields, FieldsBuffer, Update};
 use vstream_quantize::rabitq::{Form, Rotation};
 
-use self::leaf::{Leaf, LeafId};
+use self::leaf::{Leaf, LeafId, LeafSerial};
 use self::leaf_table::LeafTable;
 pub use self::load::ClusterLoad;
 use self::postings::Postings;
@@ -166,6 +166,8 @@ pub struct Cluster {
     tree: Arc<Tree>,
     leaves: Vec<Option<LeafState>>,
     free: Vec<LeafId>,
+    /// Above the serials of all leaves that there were.
+    next_serial: LeafSerial,
     tail: RowWriter,
     carrier: Carrier,
     ids: IdMap,
@@ -228,6 +230,7 @@ impl Cluster {
             tree,
             leaves: Vec::new(),
             free: Vec::new(),
+            next_serial: 0,
             tail,
             carrier: Carrier::new(dictionary),
             ids,
@@ -380,6 +383,11 @@ impl Insert for Cluster {
 
     fn version_of(&self, id: u64) -> Option<u64> {
         self.address_of(id).map(|address| self.version_at(address))
+    }
+
+    fn shard_of(&self, id: u64) -> Option<u16> {
+        let (rows, lane) = self.row_at(self.address_of(id)?);
+        Some(rows.key(lane).shard)
     }
 
     fn fields_of(&self, id: u64, out: &mut FieldsBuffer) -> bool {

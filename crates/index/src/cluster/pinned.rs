@@ -72,6 +72,23 @@ impl PinnedRows for Pinned {
         let tail = self.view().tail();
         self.root.tail.for_each_row(tail, &mut |row| visit(None, row));
     }
+
+    fn for_each_serial_row(
+        &self,
+        is_chosen: &dyn Fn(u16) -> bool,
+        visit: &mut dyn FnMut(Option<u32>, IndexRow<'_>),
+    ) {
+        let mut leaves: Vec<_> = self.root.tree.leaves().collect();
+        leaves.sort_unstable_by_key(|leaf| (leaf.serial, leaf.id));
+        for leaf in leaves {
+            for chunk in leaf.chunks() {
+                let show = &mut |row: IndexRow<'_>| visit(Some(leaf.serial), row);
+                chunk.rows.for_each_row_of(is_chosen, self.view().placed(), show);
+            }
+        }
+        let tail = self.view().tail();
+        self.root.tail.for_each_row_of(is_chosen, tail, &mut |row| visit(None, row));
+    }
 }
 
 impl ExactSearch for Pinned {

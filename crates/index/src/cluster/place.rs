@@ -7,7 +7,9 @@ use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
 use vstream_vector::kernels;
 
-use super::leaf::{fine_bytes, run_rows, CodeBlock, Leaf, LeafChunk, LeafId, SpareBlock};
+use super::leaf::{
+    fine_bytes, run_rows, CodeBlock, Leaf, LeafChunk, LeafId, LeafSerial, SpareBlock, LAST_SERIAL,
+};
 use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
 use crate::rows::{Load, RowChunk, RowWriter, Sequence};
@@ -120,11 +122,23 @@ impl Cluster {
         self.tree = Arc::new(Tree { nodes: vec![Arc::new(node)], centroids, leaves: 1 });
     }
 
-    /// Adds an empty leaf to the writer's table. The caller puts it in the tree.
+    /// Adds an empty leaf to the writer's table, under the next serial. The caller puts it in the tree.
     pub(super) fn new_leaf(&mut self, center: Vec<f32>, node: u32) -> LeafId {
+        let serial = self.next_serial;
+        self.next_serial = LAST_SERIAL.min(serial + 1);
+        self.serial_leaf(center, serial, node)
+    }
+
+    /// Adds an empty leaf as [`Cluster::new_leaf`] does, under this serial.
+    pub(super) fn serial_leaf(
+        &mut self,
+        center: Vec<f32>,
+        serial: LeafSerial,
+        node: u32,
+    ) -> LeafId {
         let mut centroid = vec![0.0; self.shared.rotation.padded()];
         self.shared.rotation.apply(&center, &mut centroid);
-        self.add_leaf(center.into(), centroid.into(), node)
+        self.add_leaf(center.into(), centroid.into(), serial, node)
     }
 
     /// Adds an empty leaf, with the rotated center given as `centroid`: see [`Cluster::new_leaf`].
@@ -132,6 +146,7 @@ impl Cluster {
         &mut self,
         center: Box<[f32]>,
         centroid: Box<[f32]>,
+        serial: LeafSerial,
         node: u32,
     ) -> LeafId {
         let id = self.free.pop().unwrap_or_else(|| {
@@ -139,7 +154,7 @@ impl Cluster {
             (self.leaves.len() - 1) as LeafId
         });
         debug_assert!(id != TAIL);
-        let leaf = Arc::new(Leaf::new(id, center, centroid));
+        let leaf = Arc::new(Leaf::new((id, serial), center, centroid));
         self.shared.leaves.set(id, Some(leaf.clone()));
         self.leaves[id as usize] = Some(LeafState {
             leaf,

@@ -64,7 +64,9 @@ impl Cluster {
             return;
         }
         let (leaf, node) = self.take_leaf(old);
-        let new = self.add_leaf(leaf.center.clone(), leaf.centroid.clone(), node);
+        let (center, centroid) = (leaf.center.clone(), leaf.centroid.clone());
+        // Around the same centre it is the same leaf: rows of older images belong to it.
+        let new = self.add_leaf(center, centroid, leaf.serial, node);
         self.replace_alike(node, old, new);
         self.copy_rows(&leaf, new);
         let state = self.state_mut(new);

@@ -92,17 +92,17 @@ impl Stream {
     fn reload(&mut self) {
         let (settings, sizes) = (self.index.shared.index, self.index.settings);
         let mut load = Cluster::after(settings, sizes, self.index.sequence).load();
-        let (mut last, mut loose) = (None, Vec::new());
-        self.index.reader().pin().for_each_leaf_row(&mut |leaf, row| {
-            if last.replace(leaf).is_some_and(|last| last != leaf) {
-                load.end_leaf();
-            }
-            match leaf {
-                Some(_) => load.push(row),
-                None => loose.push(row.key.id),
-            }
+        let (next_serial, mut loose) = (self.index.next_serial, Vec::new());
+        self.index.reader().pin().for_each_serial_row(&|_| true, &mut |serial, row| match serial {
+            Some(serial) => load.push(serial, row),
+            None => loose.push(row.key.id),
         });
         self.index = load.finish().expect("ids that differ");
+        // Serials of leaves that are gone and were the last ones may come back: no image has them.
+        assert!(self.index.next_serial <= next_serial + self.index.tree.leaves as u32);
+        let mut serials: Vec<_> = self.index.tree.leaves().map(|leaf| leaf.serial).collect();
+        serials.sort_unstable();
+        assert!(serials.is_empty() || serials[serials.len() - 1] < self.index.next_serial);
         for id in loose {
             let (version, vector) = &self.oracle[&id];
             let key = RowKey { id, version: *version, code: 0, shard: 0 };

@@ -1,5 +1,6 @@
 //! An index that is loaded leaf by leaf, again and again while rows come and go, is like any other.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use vstream_attribute::{Fields, FieldsBuffer, Filter};
@@ -13,21 +14,32 @@ use vstream_vector::{Element, Metric, Neighbor, SplitMix, TopK};
 /// Writes after which the index is loaded again, at least.
 const WRITES_MIN: u64 = 200;
 
-/// Loads an empty index with the rows of another one; `None` if an id comes twice.
+/// Receives a row and the number of its leaf.
+type Visit<'a> = dyn FnMut(Option<u32>, IndexRow<'_>) + 'a;
+
+/// Loads an empty index with the rows of another one, whose leaves have the numbers of their places in the
+/// tree, as in images of before; `None` if an id comes twice.
 fn loaded(from: &dyn Search, empty: Cluster) -> Option<Cluster> {
-    let (mut load, mut index, mut last) = (Some(empty.load()), None, None);
-    from.pin().for_each_leaf_row(&mut |leaf, row| {
-        if leaf.is_none() {
+    let pinned = from.pin();
+    loaded_by(&|visit| pinned.for_each_leaf_row(visit), empty)
+}
+
+/// Loads an empty index with the rows of another one, whose leaves have their serials.
+fn loaded_by_serial(from: &dyn Search, empty: Cluster) -> Option<Cluster> {
+    let pinned = from.pin();
+    loaded_by(&|visit| pinned.for_each_serial_row(&|_| true, visit), empty)
+}
+
+fn loaded_by(walk: &dyn Fn(&mut Visit<'_>), empty: Cluster) -> Option<Cluster> {
+    let (mut load, mut index) = (Some(empty.load()), None);
+    walk(&mut |serial, row| {
+        let Some(serial) = serial else {
             // No row of a leaf comes after these.
             let index = index.get_or_insert_with(|| load.take().and_then(ClusterLoad::finish));
             index.as_mut().expect("ids that differ").upsert_over(row, &mut |_| {});
             return;
-        }
-        let load = load.as_mut().expect("rows of leaves come first");
-        if last.replace(leaf).is_some_and(|last| last != leaf) {
-            load.end_leaf();
-        }
-        load.push(row);
+        };
+        load.as_mut().expect("rows of leaves come first").push(serial, row);
     });
     index.unwrap_or_else(|| load.take().and_then(ClusterLoad::finish))
 }
@@ -215,7 +227,7 @@ fn grown(rows: usize) -> (Cluster, SplitMix) {
 #[test]
 fn a_loaded_index_has_the_leaves_and_finds_as_much_at_equal_probes() {
     let (index, mut random) = grown(40_000);
-    let again = loaded(&*index.reader(), empty()).expect("ids that differ");
+    let again = loaded_by_serial(&*index.reader(), empty()).expect("ids that differ");
     let (before, after) = (index.stats(), again.stats());
     assert_eq!((after.live, after.dead, after.splits), (before.live, 0, 0));
     assert!(after.leaves * 10 >= before.leaves * 9, "{after:?} of {before:?}");
@@ -242,11 +254,46 @@ fn an_id_that_comes_twice_is_no_index() {
         [[70, 0, 900, 901], [900, 1, 901, 902], [900, 901, 2, 902], [900, 901, 902, 902]]
     {
         let mut load = empty().load();
-        (0..100).chain([first]).for_each(|id| load.push(row(id)));
-        load.end_leaf();
-        (200..300).chain([second]).for_each(|id| load.push(row(id)));
-        load.end_leaf();
-        [few, other].into_iter().for_each(|id| load.push(row(id)));
+        (0..100).chain([first]).for_each(|id| load.push(3, row(id)));
+        (200..300).chain([second]).for_each(|id| load.push(4, row(id)));
+        [few, other].into_iter().for_each(|id| load.push(9, row(id)));
         assert!(load.finish().is_none(), "{first} {second} {few} {other}");
     }
+}
+
+/// Each row's serial by id; rows in no leaf have none.
+fn serials(index: &Cluster, is_chosen: &dyn Fn(u16) -> bool) -> BTreeMap<u64, u32> {
+    let (mut serials, mut last) = (BTreeMap::new(), Some(0));
+    index.reader().pin().for_each_serial_row(is_chosen, &mut |serial, row| {
+        assert!(serial.is_none() || last.is_some_and(|last| serial >= Some(last)), "in order");
+        last = serial;
+        assert!(is_chosen(row.key.shard), "a row of another shard");
+        serial.map(|serial| serials.insert(row.key.id, serial));
+    });
+    serials
+}
+
+/// Leaves of which images of different moments have rows: what had one serial has one again, and no new
+/// leaf takes the serial of one that is gone.
+#[test]
+fn a_loaded_index_has_the_serials_that_it_had_and_new_ones_above() {
+    let (mut index, mut random) = grown(20_000);
+    let odd = serials(&index, &|shard| shard == 1);
+    assert!(odd.is_empty(), "all rows are of shard 0");
+    let before = serials(&index, &|_| true);
+    let most = before.values().max().copied().expect("a leaf");
+    let vectors = clustered(&mut random, 20_000, DIMENSION, 300);
+    for (id, vector) in (10_000..).zip(vectors.chunks_exact(DIMENSION)) {
+        let key = RowKey { id, version: 2, code: 0, shard: (id % 2) as u16 };
+        index.upsert(key, VectorRef::F32(vector));
+    }
+    let after = serials(&index, &|_| true);
+    let new: BTreeSet<u32> = after.values().copied().filter(|&serial| serial > most).collect();
+    assert!(new.len() > 20, "only {} new leaves", new.len());
+    let again = loaded_by_serial(&*index.reader(), empty()).expect("ids that differ");
+    let loaded = serials(&again, &|_| true);
+    let same = after.iter().filter(|(id, serial)| loaded.get(id) == Some(serial)).count();
+    // Rows of leaves that are too small were inserted.
+    assert!(same * 100 >= after.len() * 97, "{same} of {} keep their leaf", after.len());
+    assert_eq!(serials(&index, &|shard| shard == 1).len(), 10_000);
 }

@@ -7,9 +7,10 @@ use vstream_index::ClusterSettings;
 use vstream_vector::{Element, Metric};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Base, Manifest, HEADER, HEADERS, HEADER_INTERVALS, HEADER_PLAIN};
+use super::{Base, Manifest, HEADER, HEADERS, HEADER_INTERVALS, HEADER_ORIGINS, HEADER_PLAIN};
 use crate::durability::Journaling;
 use crate::settings::{DeleteOrder, Settings};
+use crate::snapshot::{Image, Part, Run};
 use crate::tree::{Origin, SegmentEntry, Served, FILES_MAX};
 use crate::wal::State;
 use crate::{Error, ErrorKind};
@@ -182,13 +183,64 @@ fn origins_of_segments_are_read_again() {
 fn origins_that_no_version_wrote_are_refused() {
     let made = with_origins();
     // After two logs, two segments and three intervals.
-    let first = HEADER + 2 * 8 + 2 * SegmentEntry::BYTES + 3 * 12;
+    let first = HEADER_ORIGINS + 2 * 8 + 2 * SegmentEntry::BYTES + 3 * 12;
     let changes: [(&str, usize, u64); 5] = [
         ("of a segment that there is not", first, 2 | 2 << 32),
         ("more definers than bytes", first, 99 << 32),
         ("definers out of order", first + 24, 4),
         ("a number that no file can have", first + 32, FILES_MAX),
-        ("fewer bytes than are counted", HEADER - 8, 55),
+        ("fewer bytes than are counted", HEADER_ORIGINS - 8, 55),
+    ];
+    for (what, at, value) in changes {
+        let mut bytes = body(&made);
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        assert_eq!(read(bytes).expect_err(what).kind(), ErrorKind::Corrupt, "{what}");
+    }
+}
+
+/// A base image of three parts; its header is that of one part, the newest.
+fn with_parts() -> Manifest {
+    let mut made = manifest(settings());
+    let part = |number, lsn| Part { number, checksum: number + 70, lsn };
+    let parts = vec![part(3, 20), part(4, 20), part(5, made.base.state.lsn)];
+    let run = |first, part| Run { first, part };
+    made.base.segments.clear();
+    made.base.image = Image::of(parts, vec![run(0, 2), run(5, 0), run(6, 1), run(900, 0)]);
+    made.logs = vec![3, 4, 5];
+    made
+}
+
+#[test]
+fn parts_of_a_base_image_are_read_again() {
+    let schema = Schema::new([("price", AttributeKind::F64)]).expect("a schema");
+    let mut with_schema = with_parts();
+    with_schema.settings.schema = Arc::new(schema);
+    with_schema.base.remembered = 8;
+    for made in [with_parts(), with_schema] {
+        assert!(made.base.image.is_some());
+        assert_eq!(made.encode()[8], 8);
+        assert_eq!(read(body(&made)).expect("what was written"), made);
+    }
+    let mut whole = with_parts();
+    whole.base.image = whole.base.image.map(|image| Image::whole(*image.newest()));
+    assert_eq!(whole.encode()[8], 4, "an image of one part has the bytes that it had");
+    assert_eq!(read(body(&whole)).expect("what was written"), whole);
+}
+
+#[test]
+fn parts_that_no_version_wrote_are_refused() {
+    let made = with_parts();
+    // After three logs: three parts, and four runs.
+    let (parts, runs) = (HEADER + 3 * 8, HEADER + 3 * 8 + 3 * 24);
+    let changes: [(&str, usize, u64); 8] = [
+        ("numbers out of order", parts, 4),
+        ("a part later than the next", parts + 16, 21),
+        ("another newest part than the header says", parts + 2 * 24 + 8, 5),
+        ("another state than the newest part has", parts + 2 * 24 + 16, 39),
+        ("a shard without a part", runs, 1),
+        ("a part that there is not", runs, 3 << 16),
+        ("fewer parts than are counted", HEADER - 16, 2),
+        ("more runs than bytes", HEADER - 8, 1 << 16),
     ];
     for (what, at, value) in changes {
         let mut bytes = body(&made);
@@ -240,7 +292,7 @@ fn what_no_version_wrote_is_refused() {
     assert_eq!(kind(208, u64::MAX), ErrorKind::Corrupt, "a least leaf larger than any");
     assert_eq!(kind(248, 2), ErrorKind::Corrupt, "neither with a second look nor without");
     let mut newer = body(&manifest(settings()));
-    newer[8] = 8;
+    newer[8] = 9;
     assert_eq!(read(newer).expect_err("refused").kind(), ErrorKind::Unsupported);
     for length in [HEADERS[0] - 1, HEADERS[2], HEADER_PLAIN - 1, HEADER_PLAIN] {
         let cut = body(&manifest(settings()))[..length].to_vec();

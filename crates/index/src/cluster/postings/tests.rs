@@ -8,7 +8,7 @@ use crate::cluster::leaf::Leaf;
 use vstream_vector::SplitMix;
 
 fn leaf(id: u32) -> Arc<Leaf> {
-    Arc::new(Leaf::new(id, Box::default(), Box::default()))
+    Arc::new(Leaf::new((id, id), Box::default(), Box::default()))
 }
 
 /// By leaf: code and chunk of each row that entered it.
