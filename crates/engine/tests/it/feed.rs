@@ -32,7 +32,7 @@ fn create(dir: &Path, memory: Option<u64>) -> Engine {
     Engine::builder().dir(dir).create(settings(memory)).expect("an engine")
 }
 
-fn rows(engine: &Engine) -> BTreeMap<u64, (u64, Vec<f32>)> {
+pub(crate) fn rows(engine: &Engine) -> BTreeMap<u64, (u64, Vec<f32>)> {
     let mut rows = BTreeMap::new();
     let walked = engine.pin().for_each_row(&mut |row| {
         rows.insert(row.id, (row.version, row.vector.to_vec()));
@@ -61,7 +61,7 @@ fn work(engine: &mut Engine, seed: u64, writes: usize) {
 }
 
 /// A copy of the files of an engine, as they are at this moment.
-fn copy(engine: &mut Engine) -> TempDir {
+pub(crate) fn copy(engine: &mut Engine) -> TempDir {
     let copy = tempfile::tempdir().expect("a directory");
     let state = engine.share().expect("a state");
     for file in state.files().expect("files") {
@@ -72,7 +72,7 @@ fn copy(engine: &mut Engine) -> TempDir {
 }
 
 /// Applies what the feed has; returns false if that is gone.
-fn catch_up(follower: &mut Engine, feed: &Feed) -> bool {
+pub(crate) fn catch_up(follower: &mut Engine, feed: &Feed) -> bool {
     let mut reader = feed.after(follower.sequence());
     while reader.sequence() < feed.sequence() {
         match reader.read(BYTES).expect("a log that can be read") {

@@ -1,5 +1,6 @@
 //! Base images of several parts, each written at its own moment.
 
+mod followed;
 mod found;
 mod model;
 mod shared;
