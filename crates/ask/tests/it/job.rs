@@ -21,6 +21,8 @@ pub(crate) struct Partition {
     pub(crate) key: String,
     /// Status and sentence instead of an answer.
     pub(crate) without: Option<(u8, String)>,
+    /// No payload fits into the answer.
+    pub(crate) leaves_out: bool,
     /// Changes the bytes of every reply.
     pub(crate) damage: Option<fn(usize, &mut Vec<u8>)>,
     pub(crate) asked: usize,
@@ -96,6 +98,7 @@ impl Partition {
         }
         for (_, row) in found.iter().filter(|_| carries) {
             match &row.3 {
+                _ if self.leaves_out => out.push(32),
                 None => out.push(0),
                 Some(payload) => {
                     out.push(4);

@@ -16,6 +16,10 @@ use crate::failure::Failure;
 
 /// Searches that ask the job at once; others wait. A partition takes 64 connections, from all who ask it.
 const READERS_MAX: usize = 16;
+/// What a question gets whose rows do not fit into the answer of a partition.
+const TOO_LONG: &str =
+    "a partition's answer carries 16 MiB of payload and attributes, and these rows have more: \
+                        ask for fewer rows, or for less of them";
 
 /// The running job whose rows a server gives.
 #[derive(Clone)]
@@ -132,7 +136,7 @@ impl JobRows {
 
     /// Asks the job. Blocks.
     ///
-    /// Errors: `BAD_REQUEST` for what a job cannot be asked, `SERVICE_UNAVAILABLE` if it gives no answer in
+    /// Errors: `BAD_REQUEST` for what a job cannot be asked, and for rows too long for an answer; `SERVICE_UNAVAILABLE` if it gives no answer in
     /// time, or none of all rows where a request does not allow that.
     pub(super) fn answer(
         &self,
@@ -168,6 +172,9 @@ impl JobRows {
         })?;
         if found.is_partial && !terms.may_be_partial {
             return Err(Failure::busy("rows of a remote level of the job cannot be reached"));
+        }
+        if found.rows.iter().any(|row| row.is_left_out) {
+            return Err(Failure::bad(TOO_LONG));
         }
         let frontier = Some((found.frontier, found.is_partial));
         let neighbors = found.rows.iter();

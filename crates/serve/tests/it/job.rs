@@ -70,6 +70,14 @@ fn queries_get_the_rows_of_the_job() {
         assert_eq!(answer.header("vstream-watermark"), "90");
         assert_eq!(answer.header("vstream-sequence"), "", "a job has none");
     }
+    // A row without what was asked for would look as if it had none.
+    let last = partitions.last().expect("a partition");
+    last.lock().expect("a partition").leaves_out = true;
+    let query = vector(&mut random);
+    let body = json!({"query": query, "limit": 30, "with_payload": true});
+    let (status, why) = server.refused("POST", QUERY, body);
+    assert!(status == 400 && why.contains("ask for fewer rows"), "{status}: {why}");
+    last.lock().expect("a partition").leaves_out = false;
     let batch =
         json!({"searches": [{"query": vector(&mut random)}, {"query": vector(&mut random)}]});
     let answers = server.ok("POST", "/collections/news/points/query/batch", batch);
