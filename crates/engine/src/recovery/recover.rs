@@ -104,9 +104,8 @@ pub(crate) fn recover(
     rows: &mut dyn Replay,
 ) -> Result<Recovered, Error> {
     let mut state = recover_base(store, manifest, rows)?;
-    let fuzzy = manifest.base.image.as_ref();
     let mut group = GroupReplay::new(&manifest.settings, Some(manifest.known), rows, &mut state);
-    group.fuzzy = fuzzy;
+    group.fuzzy = manifest.base.image.as_ref();
     let mut replay = LogReplay { store, manifest, group };
     replay.end_fuzzy_time()?;
     let mut logs: Vec<LogEnd> = Vec::new();

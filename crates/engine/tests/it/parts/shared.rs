@@ -1,6 +1,7 @@
 //! Shared states of one engine: each has few files that the one before it has not.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use vstream_engine::{verify, Element, Engine, Metric, Row, Settings};
 use vstream_index::contract::clustered;
@@ -14,6 +15,11 @@ const SHARDS: u64 = 64;
 /// Rows that change between two states: one in a hundred.
 const CHANGED: u64 = 64;
 const STATES: usize = 150;
+
+fn with_parts_of(dir: &Path, image_part_bytes: u64) -> Engine {
+    let settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
+    create(dir, Settings { image_part_bytes, recall_guard: false, ..settings })
+}
 
 fn put(engine: &mut Engine, id: u64, version: u64, vector: &[f32]) {
     let shard = (id % SHARDS) as u16;
@@ -30,12 +36,19 @@ fn keys(engine: &mut Engine) -> BTreeMap<String, u64> {
     files.chain([(format!("manifest of {lsn}"), state.manifest().len() as u64)]).collect()
 }
 
+/// Bytes of the files that the state before has not.
+fn new_bytes(now: &BTreeMap<String, u64>, before: &BTreeMap<String, u64>) -> u64 {
+    now.iter().filter(|(key, _)| !before.contains_key(*key)).map(|(_, bytes)| bytes).sum()
+}
+
+fn logs(state: &BTreeMap<String, u64>) -> usize {
+    state.keys().filter(|key| key.contains(".log-")).count()
+}
+
 #[test]
 fn no_state_after_the_first_has_many_new_bytes() {
     let dir = tempfile::tempdir().expect("a directory");
-    let settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
-    let settings = Settings { image_part_bytes: 8 << 10, recall_guard: false, ..settings };
-    let mut engine = create(dir.path(), settings);
+    let mut engine = with_parts_of(dir.path(), 8 << 10);
     let mut random = SplitMix(6);
     let vectors = clustered(&mut random, ROWS as usize, DIMENSION, 80);
     let vector = |at: usize| &vectors[at * DIMENSION..][..DIMENSION];
@@ -56,10 +69,9 @@ fn no_state_after_the_first_has_many_new_bytes() {
             }
         }
         let now = keys(&mut engine);
-        let new = now.iter().filter(|(key, _)| !last.contains_key(*key));
-        let all = now.values().sum::<u64>();
-        shares.push(new.map(|(_, bytes)| bytes).sum::<u64>() as f64 / all as f64);
-        most_logs = most_logs.max(now.keys().filter(|key| key.contains(".log-")).count());
+        let (new, all) = (new_bytes(&now, &last), now.values().sum::<u64>());
+        shares.push(new as f64 / all as f64);
+        most_logs = most_logs.max(logs(&now));
         assert!(all < image * 9 / 4, "state {turn} has {all} bytes, the first {image}");
         last = now;
     }
@@ -86,9 +98,7 @@ fn no_state_after_the_first_has_many_new_bytes() {
 #[test]
 fn a_quiet_stream_keeps_few_logs() {
     let dir = tempfile::tempdir().expect("a directory");
-    let settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
-    let settings = Settings { image_part_bytes: 8 << 10, recall_guard: false, ..settings };
-    let mut engine = create(dir.path(), settings);
+    let mut engine = with_parts_of(dir.path(), 8 << 10);
     for id in 0..ROWS {
         put(&mut engine, id, 1, &[id as f32; DIMENSION]);
     }
@@ -97,9 +107,8 @@ fn a_quiet_stream_keeps_few_logs() {
     for turn in 0..400 {
         put(&mut engine, turn % 7, 2 + turn, &[1.0; DIMENSION]);
         let now = keys(&mut engine);
-        most = most.max(now.keys().filter(|key| key.contains(".log-")).count());
-        let new = now.iter().filter(|(key, _)| !last.contains_key(*key));
-        let (new, all) = (new.map(|(_, bytes)| bytes).sum::<u64>(), now.values().sum::<u64>());
+        most = most.max(logs(&now));
+        let (new, all) = (new_bytes(&now, &last), now.values().sum::<u64>());
         assert!(new * 40 < all, "state {turn}: {new} of {all} bytes are new");
         last = now;
     }
@@ -110,9 +119,7 @@ fn a_quiet_stream_keeps_few_logs() {
 #[test]
 fn rows_of_one_shard_are_written_whole_when_the_log_is_as_long() {
     let dir = tempfile::tempdir().expect("a directory");
-    let settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
-    let settings = Settings { image_part_bytes: 1 << 10, recall_guard: false, ..settings };
-    let mut engine = create(dir.path(), settings);
+    let mut engine = with_parts_of(dir.path(), 1 << 10);
     for version in 1..12 {
         for id in 0..1_000 {
             put(&mut engine, id * SHARDS, version, &[id as f32; DIMENSION]);
