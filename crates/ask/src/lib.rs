@@ -13,6 +13,7 @@
 mod client;
 mod error;
 mod frontier;
+mod place;
 mod published;
 mod question;
 mod rank;

@@ -1,16 +1,13 @@
 //! The two files that a job publishes beside its checkpoints.
 
-use std::fs;
-use std::io::ErrorKind;
-use std::path::Path;
-
 use crate::error::Attempt;
+use crate::place::Place;
 use crate::wire::Input;
 
-/// Folder of the files, below that of the checkpoints.
-pub(crate) const FOLDER: &str = "vstream-reads";
 const MAGIC: &[u8] = b"VSPUBLIC";
 const CONTENT_MAX: usize = 64 << 20;
+/// Bytes of the longest file: its content, what is before it, and its checksum.
+pub(crate) const FILE_BYTES_MAX: u64 = CONTENT_MAX as u64 + 20;
 const PARTITIONS_MAX: usize = 4_096;
 const COLLECTION_BYTES_MAX: usize = 1 << 20;
 const TEMPLATE_BYTES_MAX: usize = 32 << 20;
@@ -78,18 +75,14 @@ impl Templates {
 }
 
 /// The content of a published file; `None` if there is no file, or not a whole one: it is being written.
-pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, Attempt> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Attempt::again(format!("{}: {error}", path.display()))),
-    };
+pub(crate) fn read(place: &Place, name: &str) -> Result<Option<Vec<u8>>, Attempt> {
+    let Some((bytes, file)) = place.read(name)? else { return Ok(None) };
     let head = MAGIC.len() + size_of::<i32>();
     if bytes.len() < head {
         return Ok(None);
     }
     if !bytes.starts_with(MAGIC) {
-        let what = format!("{} does not begin as a published file of VStream", path.display());
+        let what = format!("{file} does not begin as a published file of VStream");
         return Err(Attempt::again(what));
     }
     let length = Input::new(&bytes[MAGIC.len()..]).count(CONTENT_MAX, "bytes")?;

@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::HashMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use vstream_settings::CollectionSettings;
 use crate::client::PartitionClient;
 use crate::error::{AskError, Attempt};
 use crate::frontier::Frontier;
-use crate::published::FOLDER;
+use crate::place::Place;
 use crate::question::Question;
 use crate::rank::{rank, Row};
 use crate::reply::Reply;
@@ -79,7 +79,7 @@ pub struct Answer {
 ///
 /// One question at a time, over a connection for each partition: use several readers for several threads.
 pub struct JobReader {
-    folder: PathBuf,
+    place: Place,
     options: ReadOptions,
     tls: Option<Arc<ClientConfig>>,
     clients: HashMap<usize, PartitionClient>,
@@ -90,7 +90,9 @@ pub struct JobReader {
 impl JobReader {
     /// Asks nothing yet.
     ///
-    /// * `checkpoints`: folder of the job's checkpoints, a path or a `file:` address.
+    /// * `checkpoints`: folder of the job's checkpoints, a path or an address that begins with `file:` or
+    ///   `s3://`. Endpoint, region and credentials of an object store come from the environment, as
+    ///   [`Location`](vstream_store::remote::Location) says.
     /// * `search`: name of the search; empty for the one search of a program without a name.
     ///
     /// Errors: `Refused` for options or a folder that cannot be.
@@ -106,20 +108,9 @@ impl JobReader {
         if options.key.len() > KEY_BYTES_MAX {
             return refused("the key is too long");
         }
-        let path = match checkpoints.strip_prefix("file:") {
-            Some(path) => path.strip_prefix("//").unwrap_or(path),
-            None if checkpoints.contains("://") => {
-                return refused(
-                    "the checkpoints must be in a folder that this machine sees as one",
-                );
-            }
-            None => checkpoints,
-        };
-        let reads = Path::new(path).join(FOLDER);
-        let folder = if search.is_empty() { reads } else { reads.join(search) };
         let tls = options.certificates.as_deref().map(tls::trusting);
         Ok(JobReader {
-            folder,
+            place: Place::of(checkpoints, search).map_err(AskError::Refused)?,
             tls: tls.transpose().map_err(AskError::Refused)?,
             options,
             clients: HashMap::new(),
@@ -189,7 +180,7 @@ impl JobReader {
             if Instant::now() >= due {
                 return Err(AskError::Unavailable(format!(
                     "the job whose checkpoints are beside {} gave no answer in {} ms: {why}",
-                    self.folder.display(),
+                    self.place,
                     deadline.as_millis()
                 )));
             }
@@ -244,14 +235,14 @@ impl JobReader {
         if let Some(view) = &self.view {
             if now - self.looked > LOOK {
                 self.looked = now;
-                if !view.is_current(&self.folder)? {
+                if !view.is_current(&self.place) {
                     self.forget();
                 }
             }
         }
         if self.view.is_none() {
             self.looked = now;
-            self.view = Some(View::read(&self.folder)?);
+            self.view = Some(View::read(&self.place)?);
         }
         self.view.as_ref().ok_or_else(|| Attempt::again("nothing is known"))
     }

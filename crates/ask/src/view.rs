@@ -1,13 +1,13 @@
 //! What a job has published, and what follows from it for questions.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 
 use vstream_attribute::IdKind;
 use vstream_route::Template;
 use vstream_settings::CollectionSettings;
 
 use crate::error::Attempt;
+use crate::place::Place;
 use crate::published::{read, Partitions, Templates};
 use crate::reply::Reply;
 
@@ -23,10 +23,10 @@ pub(crate) struct View {
 
 impl View {
     /// Reads what is published. Errors: nothing is, or not yet.
-    pub(crate) fn read(folder: &Path) -> Result<View, Attempt> {
+    pub(crate) fn read(place: &Place) -> Result<View, Attempt> {
         let nothing = || Attempt::again("no job has published where it answers");
-        let source = read(&folder.join(Partitions::NAME))?.ok_or_else(nothing)?;
-        let templates = read(&folder.join(Templates::NAME))?.ok_or_else(nothing)?;
+        let source = read(place, Partitions::NAME)?.ok_or_else(nothing)?;
+        let templates = read(place, Templates::NAME)?.ok_or_else(nothing)?;
         View::new(source, &Templates::of(&templates)?)
     }
 
@@ -53,10 +53,10 @@ impl View {
         })
     }
 
-    /// False if partitions are elsewhere by now.
-    pub(crate) fn is_current(&self, folder: &Path) -> Result<bool, Attempt> {
-        let now = read(&folder.join(Partitions::NAME))?;
-        Ok(now.is_none_or(|now| now == self.source))
+    /// False if partitions are elsewhere by now. While nobody can say, they are asked where they were.
+    pub(crate) fn is_current(&self, place: &Place) -> bool {
+        let now = read(place, Partitions::NAME);
+        now.map_or(true, |now| now.is_none_or(|now| now == self.source))
     }
 
     /// True if ids are texts.

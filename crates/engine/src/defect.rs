@@ -12,7 +12,7 @@ pub enum Defect {
     ChecksumIgnored,
     /// Recovery is off by one: it leaves out the last group of each log.
     LastGroupSkipped,
-    /// Deletes do not reach the log.
+    /// The log says of every delete that it removed nothing.
     DeletesNotLogged,
     /// What follows the last whole group stays in the log, and new groups come after it.
     TailNotCut,

@@ -199,10 +199,8 @@ impl Journal {
     pub(crate) fn delete(&mut self, id: u64, version: u64, before: u64) -> Result<(), Error> {
         self.make_room(0)?;
         self.state.delete(id, before);
-        if defect::active(Defect::DeletesNotLogged) {
-            return Ok(());
-        }
-        self.group.push_delete(id, version, true, self.state);
+        let removes = !defect::active(Defect::DeletesNotLogged);
+        self.group.push_delete(id, version, removes, self.state);
         Ok(())
     }
 

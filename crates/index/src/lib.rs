@@ -44,6 +44,7 @@ mod settings;
 mod slab;
 pub mod stages;
 mod traits;
+mod turns;
 mod wanted;
 
 pub use cluster::{Cluster, ClusterLoad, ClusterSettings};
@@ -56,3 +57,4 @@ pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, Dictionary, IndexRow, Outlook, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use traits::{Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search};
+pub use turns::{take_turns, work_done};

@@ -15,7 +15,7 @@ use vstream_index::stages::{
     form_of, search_place, sort_candidates, BestCandidates, Candidate, ExactSearch, Found,
     PlaceState, RotatedQuery, Scanned, StagedSearch, Wanted,
 };
-use vstream_index::{distance, Probe, RowKey, SearchStats};
+use vstream_index::{distance, work_done, Probe, RowKey, SearchStats};
 use vstream_quantize::rabitq::{Rotation, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
@@ -447,6 +447,7 @@ impl SegmentView<'_> {
                 self.scan_block(query, codes, from, best);
             }
             let rows = entry.rows as usize;
+            work_done(rows);
             return Scanned { rows, matches: rows, leaves: 1 };
         };
         let mut scanned = Scanned::default();
@@ -459,6 +460,7 @@ impl SegmentView<'_> {
             }
         }
         scanned.leaves = usize::from(scanned.matches > 0);
+        work_done(scanned.rows);
         scanned
     }
 

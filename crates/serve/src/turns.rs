@@ -1,33 +1,17 @@
-//! Long work in short turns, where there are more threads than processors.
-//!
-//! A thread that waits for its turn may wait for milliseconds, which is longer than a query takes, also
-//! if the thread that has the turn is one that lets others compute first. So threads with long work
-//! offer their turn after each few points.
+//! Long work lets others compute first, and goes in short turns.
 
-use std::cell::Cell;
+use vstream_engine::{work_done, yield_to_others};
 
-use vstream_engine::yield_to_others;
-
-/// Points after which a turn is offered: some 100 us of work.
-const POINTS: u32 = 8;
-
-thread_local! {
-    /// Points since this thread had its turn; `None` for threads whose work is short.
-    static SINCE: Cell<Option<u32>> = const { Cell::new(None) };
-}
+/// What a point costs to parse or to write, in units of a turn: a turn is eight of them.
+const POINT_UNITS: usize = 1 << 10;
 
 /// This thread has long work, and lets others compute first from now on.
 pub(crate) fn take_turns() {
     yield_to_others();
-    SINCE.set(Some(0));
+    vstream_engine::take_turns();
 }
 
-/// Called after each point of long work. Cost: nothing on threads whose work is short.
+/// Called after each point of long work. Cost: next to nothing on threads whose work is short.
 pub(crate) fn point_done() {
-    let Some(since) = SINCE.get() else { return };
-    let is_over = since + 1 >= POINTS;
-    SINCE.set(Some(if is_over { 0 } else { since + 1 }));
-    if is_over {
-        std::thread::yield_now();
-    }
+    work_done(POINT_UNITS);
 }

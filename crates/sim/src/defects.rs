@@ -24,6 +24,8 @@ const KILLS: u64 = 60;
 pub const SEEDS_NEEDED: usize = 2;
 /// Where any step may show a defect, one in this many is crashed.
 const STEP_ONE_IN: u64 = 4;
+/// Where any answer may show it, one step in this many is crashed: a few thousand answers are enough.
+const ANSWER_ONE_IN: u64 = 32;
 
 /// Which part of the lab must notice which defect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +63,7 @@ impl Planted {
                 !shape.has_segments
             }
             Planted::Crashes(Defect::TakenRowsStay) => shape.merges_ranges,
+            Planted::Crashes(Defect::CodesMisplaced) => shape.has_segments && !shape.has_graphs,
             Planted::Crashes(defect) if Defect::SHOWN_BY_FIELDS.contains(&defect) => {
                 shape.has_fields && shape.has_segments
             }
@@ -106,6 +109,8 @@ enum Part {
     Promises,
     /// Crashes after any step.
     Steps,
+    /// Approximate answers, also of what some crashes left.
+    Answers,
 }
 
 impl Part {
@@ -120,8 +125,9 @@ impl Part {
             Defect::SyncSkipped | Defect::SyncFailureIgnored | Defect::PageCacheTrusted => {
                 Part::Promises
             }
-            // One needs a state that is written to, the other a few thousand approximate answers.
-            Defect::TailNotCut | Defect::CodesMisplaced => Part::Steps,
+            // It needs a state that is written to.
+            Defect::TailNotCut => Part::Steps,
+            Defect::CodesMisplaced => Part::Answers,
             _ => Part::Restarts,
         }
     }
@@ -147,9 +153,13 @@ fn look(seed: u64, defect: Defect) -> Result<(), Violation> {
             let is_chosen = |at: usize, event: &Event| is_after(at) && is_promise(event);
             played.crash_where(seed, &Seen::default(), is_chosen).map(drop)
         }
-        Part::Steps => {
-            let is_chosen = |at: usize| (seed + at as u64).is_multiple_of(STEP_ONE_IN);
-            play(seed)?.crash_where(seed, &Seen::default(), |at, _| is_chosen(at)).map(drop)
-        }
+        Part::Steps => crash_one_in(STEP_ONE_IN, seed),
+        Part::Answers => crash_one_in(ANSWER_ONE_IN, seed),
     }
+}
+
+/// Crashes after one step in `many`.
+fn crash_one_in(many: u64, seed: u64) -> Result<(), Violation> {
+    let is_chosen = |at: usize| (seed + at as u64).is_multiple_of(many);
+    play(seed)?.crash_where(seed, &Seen::default(), |at, _| is_chosen(at)).map(drop)
 }

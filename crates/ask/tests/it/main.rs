@@ -2,3 +2,4 @@
 
 mod job;
 mod reading;
+mod s3;

@@ -11,12 +11,12 @@ use vstream_settings::CollectionSettings;
 use crate::job::{l2, publish, serve, templates, Partition, Shared};
 
 const DIMENSION: usize = 64;
-const COLLECTION: &str = r#"{"dimension": 64, "metric": "l2", "seed": 7}"#;
-const K: usize = 10;
-const SEED: u64 = 20_261_126;
+pub(crate) const COLLECTION: &str = r#"{"dimension": 64, "metric": "l2", "seed": 7}"#;
+pub(crate) const K: usize = 10;
+pub(crate) const SEED: u64 = 20_261_126;
 
 /// Numbers of a generator (splitmix64).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -27,17 +27,17 @@ impl Random {
         x ^ (x >> 31)
     }
 
-    fn vector(&mut self) -> Vec<f32> {
+    pub(crate) fn vector(&mut self) -> Vec<f32> {
         (0..DIMENSION).map(|_| (self.next() >> 40) as f32 / (1u64 << 24) as f32).collect()
     }
 }
 
-fn rows(random: &mut Random, ids: std::ops::Range<u64>) -> Partition {
+pub(crate) fn rows(random: &mut Random, ids: std::ops::Range<u64>) -> Partition {
     let rows = ids.map(|id| (id, 1, random.vector(), Some(format!("row {id}").into_bytes())));
     Partition { rows: rows.collect(), watermark: 5, offsets: vec![9, 7], ..Partition::default() }
 }
 
-fn options(millis: u64) -> ReadOptions {
+pub(crate) fn options(millis: u64) -> ReadOptions {
     ReadOptions { deadline: Duration::from_millis(millis), ..ReadOptions::default() }
 }
 
@@ -46,7 +46,7 @@ fn reader(folder: &Path, millis: u64) -> JobReader {
 }
 
 /// Three partitions of a thousand rows each, before the first template.
-fn job(folder: &Path) -> (Vec<Shared>, Vec<u16>) {
+pub(crate) fn job(folder: &Path) -> (Vec<Shared>, Vec<u16>) {
     let mut random = Random(SEED);
     let parts = (0..3u64).map(|i| serve(rows(&mut random, i * 1_000..(i + 1) * 1_000)));
     let (partitions, ports): (Vec<_>, Vec<_>) = parts.unzip();
@@ -54,7 +54,7 @@ fn job(folder: &Path) -> (Vec<Shared>, Vec<u16>) {
     (partitions, ports)
 }
 
-fn exact(partitions: &[Shared], vector: &[f32]) -> Vec<(u64, f32)> {
+pub(crate) fn exact(partitions: &[Shared], vector: &[f32]) -> Vec<(u64, f32)> {
     let mut all = Vec::new();
     for partition in partitions {
         let partition = partition.lock().unwrap();

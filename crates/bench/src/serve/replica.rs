@@ -12,7 +12,10 @@ use rustix::process::{kill_process, Pid, Signal};
 use serde::Serialize;
 
 use super::client::{request, Client};
-use super::{fill, path, pin, points, question, ServeSettings, Server, BATCH, CORES, K};
+use super::server::Server;
+use super::traffic::fill;
+use super::transport::{Http, Transport};
+use super::{path, pin, ServeSettings, BATCH, CORES, K};
 use crate::runbook::{Matrix, RunbookError};
 use crate::storage::truth;
 use crate::times::Percentiles;
@@ -76,7 +79,7 @@ pub fn run_replica(
     pin(CORES[1])?;
     let bench = Bench::new(base, queries, settings)?;
     let writer = bench.writer()?;
-    fill(&writer, base, settings.metric, &serde_json::json!({"memory": MEMORY}))?;
+    fill::<Http>(&writer, base, settings.metric, &serde_json::json!({"memory": MEMORY}))?;
     stop(writer)?;
     let mut read_only_ms = Vec::new();
     for _ in 0..STARTS {
@@ -144,7 +147,7 @@ impl<'a> Bench<'a> {
         let mut some = Matrix { dimension: queries.dimension, values: Vec::new() };
         let count = QUERIES.min(queries.rows());
         (0..count).for_each(|at| some.values.extend_from_slice(queries.row(at)));
-        let bodies = (0..count).map(|at| question(queries.row(at))).collect();
+        let bodies = (0..count).map(|at| Http::question(queries.row(at))).collect();
         let truth = truth(base, &some).into_iter().map(|rows| rows[..K].to_vec()).collect();
         let next = AtomicU64::new(2 * base.rows() as u64);
         Ok(Bench { base, settings, copy, bodies, truth, next })
@@ -193,7 +196,7 @@ impl<'a> Bench<'a> {
         let made = |at: usize| {
             let first = self.next.fetch_add(rows as u64, Ordering::Relaxed) as usize;
             let from = at * rows % (self.base.rows() - rows);
-            points(self.base, from..from + rows, first)
+            Http::points(self.base, from..from + rows, first)
         };
         (0..count).map(made).collect()
     }

@@ -9,7 +9,10 @@ use vstream_vector::Metric;
 
 use super::client::{request, Client};
 use super::scale_out::{scale_out, table, ScaleOut};
-use super::{fill, path, pin, question, recall, Server, CORES, K};
+use super::server::Server;
+use super::traffic::{fill, recall};
+use super::transport::{Http, Transport};
+use super::{path, pin, CORES, K};
 use crate::runbook::{Matrix, RunbookError};
 
 /// Queries before those that are timed: the recall guard decides meanwhile.
@@ -76,7 +79,8 @@ pub fn measure_service(
     settings: &ServiceSettings<'_>,
 ) -> Result<ServiceReport, RunbookError> {
     pin(CORES[1])?;
-    let bodies: Vec<Vec<u8>> = (0..queries.rows()).map(|at| question(queries.row(at))).collect();
+    let bodies: Vec<Vec<u8>> =
+        (0..queries.rows()).map(|at| Http::question(queries.row(at))).collect();
     let [target, floor] = settings.recalls;
     let (target_s, target_recall) = times(base, queries, &bodies, settings, target)?;
     let (floor_s, floor_recall) = times(base, queries, &bodies, settings, floor)?;
@@ -144,7 +148,7 @@ fn times(
     asked: f64,
 ) -> Result<(Vec<f64>, f64), RunbookError> {
     let server = Server::start(settings.command, &folder(settings, asked))?;
-    fill(&server, base, settings.metric, &serde_json::json!({"recall_target": asked}))?;
+    fill::<Http>(&server, base, settings.metric, &serde_json::json!({"recall_target": asked}))?;
     let mut client = Client::connect(server.address)?;
     let begun = Instant::now();
     let mut ask = bodies.iter().cycle();
@@ -168,5 +172,5 @@ fn times(
     times.sort_by(f64::total_cmp);
     let last = times.len().saturating_sub(1);
     let quantiles = (0..=QUANTILES).map(|at| times[at * last / QUANTILES]).collect();
-    Ok((quantiles, recall(&server, base, queries, bodies)?))
+    Ok((quantiles, recall::<Http>(&server, base, queries, bodies)?))
 }

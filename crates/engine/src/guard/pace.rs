@@ -4,6 +4,8 @@ use std::sync::atomic::Ordering;
 use std::sync::Weak;
 use std::time::{Duration, Instant};
 
+use vstream_index::take_turns;
+
 use super::window::WINDOW_MIN;
 use super::{cpu_seconds, locked, moment, Auditor, Guard, EXACT_LEAVES};
 use crate::tree::Tree;
@@ -134,8 +136,10 @@ const PAUSED: Duration = Duration::from_millis(20);
 
 /// The guard's thread: audits while the guard and the tree exist.
 pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
-    // The thread never yields to queries. Starved on a busy machine, it would make few audits,
-    // queries would go farther, and the machine would stay busy.
+    // The thread is as important as those of queries. Starved on a busy machine, it would make few
+    // audits, queries would go farther, and the machine would stay busy. But an audit takes milliseconds
+    // where a query takes a fraction of one, so it goes in short turns.
+    take_turns();
     let mut budget = Budget::new();
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), (0, 0));
     loop {

@@ -28,6 +28,7 @@ use crate::stages::{
     as_estimate, sort_candidates, BestCandidates, Candidate, Found, Refine, RotatedQuery, Scanned,
     Wanted,
 };
+use crate::turns::work_done;
 
 /// Leaves whose heads are prefetched ahead of the scanned one, and whose centroids are.
 const HEAD_AHEAD: usize = 6;
@@ -35,6 +36,9 @@ const CENTROID_AHEAD: usize = 3;
 
 /// Summaries that are asked before a search knows whether they leave out many leaves.
 const ASKED: usize = 16;
+
+/// What a distance costs, in units of a turn.
+const MEASURE_UNITS: usize = 10;
 
 /// Rows that are prefetched ahead of the one whose distance is taken.
 const PREFETCH_AHEAD: usize = 8;
@@ -232,6 +236,7 @@ impl View<'_> {
         let mut estimates = [0.0f32; BLOCK];
         for rank in kept {
             stats.leaves += 1;
+            let rows_before = stats.rows;
             prefetch_leaves(root, ranked, rank);
             let leaf = leaf_of(root, ranked[rank]);
             let base = self.shared.form.base(query.vector(), &leaf.centroid);
@@ -254,6 +259,7 @@ impl View<'_> {
                 stats.rows += rows;
                 best.lower();
             });
+            work_done(stats.rows - rows_before);
         }
         best.finish()
     }
@@ -286,7 +292,7 @@ impl View<'_> {
                 ranked[..*sorted].get(rank as usize).map(|&next| leaf_of(root, next))
             });
             let leaf = leaf_of(root, ranked[rank as usize]);
-            let matches_before = counts.matches;
+            let (matches_before, rows_before) = (counts.matches, counts.rows);
             let mut bases = None;
             leaf.for_each_match(filter, |at, chunk, block, mask| {
                 let mut mask = leaf.without_dead(chunk, mask, placed);
@@ -322,6 +328,7 @@ impl View<'_> {
                 (ranked[rank as usize].base, ranked[rank as usize].gap) = (base, gap);
             }
             counts.leaves += usize::from(counts.matches > matches_before);
+            work_done(counts.rows - rows_before);
         }
         ScannedMatches { counts, is_cut: best.finish() }
     }
@@ -381,6 +388,7 @@ impl View<'_> {
             }
             prefetch(position + PREFETCH_AHEAD);
             self.measure(found, position, (ranked, origins), (&mut measured, out), seen);
+            work_done(MEASURE_UNITS);
         }
         measured
     }

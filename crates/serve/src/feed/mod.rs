@@ -14,6 +14,7 @@ use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post_service};
 use axum::Router;
 
+pub(crate) use self::watch::recent;
 use crate::grpc::{admit, mounted};
 use crate::proto::changes_server::ChangesServer;
 use crate::proto::replication_server::ReplicationServer;

@@ -3,9 +3,10 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Query, RawPathParams, State};
+use axum::extract::{RawPathParams, State};
 use axum::http::{header, HeaderMap, HeaderValue};
 use axum::response::Response;
 use serde::Deserialize;
@@ -25,7 +26,8 @@ use crate::grpc::access;
 use crate::proto::changed::Kind;
 use crate::proto::changes_server::Changes;
 use crate::proto::{Changed, WatchReply, WatchRequest};
-use crate::shared::Shared;
+use crate::qdrant::Call;
+use crate::shared::{Asks, Shared};
 
 /// Messages of a stream that wait for its client.
 const WAITING: usize = 1;
@@ -74,7 +76,7 @@ pub(super) async fn events(
     State(shared): State<Arc<Shared>>,
     access: Access,
     params: RawPathParams,
-    Query(Asked { after, with_vector }): Query<Asked>,
+    Asks(Asked { after, with_vector }): Asks<Asked>,
     headers: HeaderMap,
 ) -> Result<Response, Failure> {
     let name = params.iter().find(|(name, _)| *name == "collection").map_or("", |(_, name)| name);
@@ -173,23 +175,77 @@ fn text(reply: &WatchReply, with_vector: bool) -> String {
         return format!(": {}\n\n", reply.sequence);
     }
     let event = |change: &Changed| {
-        let kind = match change.kind() {
-            Kind::Upsert => "upsert",
-            Kind::Update => "update",
-            Kind::Delete => "delete",
-        };
-        let mut data = json!({"sequence": change.sequence, "key": change.key});
-        if !change.id.is_empty() {
-            let number = change.id.parse::<u64>().map(Json::from);
-            data["id"] = number.unwrap_or_else(|_| Json::from(change.id.as_str()));
-        }
-        if let Some(payload) = &change.payload {
-            data["payload"] = serde_json::from_str(payload).unwrap_or_default();
-        }
-        if with_vector && !change.vector.is_empty() {
-            data["vector"] = change.vector.clone().into();
-        }
+        let (kind, data) = (name(change.kind()), described(change, with_vector));
         format!("id: {}\nevent: {kind}\ndata: {data}\n\n", change.sequence)
     };
     reply.changes.iter().map(event).collect()
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Upsert => "upsert",
+        Kind::Update => "update",
+        Kind::Delete => "delete",
+    }
+}
+
+/// A change as JSON.
+fn described(change: &Changed, with_vector: bool) -> Json {
+    let mut data = json!({"sequence": change.sequence, "key": change.key});
+    if !change.id.is_empty() {
+        let number = change.id.parse::<u64>().map(Json::from);
+        data["id"] = number.unwrap_or_else(|_| Json::from(change.id.as_str()));
+    }
+    if let Some(payload) = &change.payload {
+        data["payload"] = serde_json::from_str(payload).unwrap_or_default();
+    }
+    if with_vector && !change.vector.is_empty() {
+        data["vector"] = change.vector.clone().into();
+    }
+    data
+}
+
+/// Changes after a sequence, for who asks from time to time.
+pub(crate) struct Recent {
+    /// At most so many as were asked for, the oldest first.
+    pub(crate) changes: Vec<Json>,
+    /// What follows begins after this.
+    pub(crate) sequence: u64,
+}
+
+/// The changes after a sequence; waits for the first one. Without a sequence, the one at which it would
+/// begin now.
+///
+/// * `most`: changes of an answer.
+///
+/// Errors: as [`open`] and [`next`].
+pub(crate) async fn recent(
+    call: &Call,
+    after: Option<u64>,
+    wait: Duration,
+    most: usize,
+) -> Result<Recent, Failure> {
+    let mut log = open(&call.shared, &call.access, &call.name, after).await?;
+    let Some(after) = after else {
+        return Ok(Recent { changes: Vec::new(), sequence: log.feed().sequence() });
+    };
+    let deadline = Instant::now() + wait;
+    loop {
+        let WatchReply { changes, sequence } = next(&mut log).await?;
+        // A group may have begun before.
+        let mut new = changes.iter().filter(|change| change.sequence > after);
+        let some: Vec<&Changed> = new.by_ref().take(most).collect();
+        let is_over = !some.is_empty() || Instant::now() >= deadline;
+        if is_over {
+            let is_cut = new.next().is_some();
+            let last = some.last().filter(|_| is_cut).map_or(sequence, |last| last.sequence);
+            let with_kind = |change: &&Changed| {
+                let mut data = described(change, false);
+                data["kind"] = Json::from(name(change.kind()));
+                data
+            };
+            let changes = some.iter().map(with_kind).collect();
+            return Ok(Recent { changes, sequence: last.max(after) });
+        }
+    }
 }

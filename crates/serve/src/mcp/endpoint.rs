@@ -24,7 +24,8 @@ const LIST_MS: u64 = 60_000;
 /// What a model reads about the server as a whole.
 const INSTRUCTIONS: &str = "VStream keeps collections of points: an id, a vector and a payload of JSON. \
     Ask `collections` first: it names what there is, the dimension of vectors, and the keys to filter by. \
-    Then `search` by a vector, or by the id of a point for others like it, and `get` points by id.";
+    Then `search` by a vector, or by the id of a point for others like it, and `get` points by id. \
+    `watch` names what changed since.";
 
 /// Answers `GET` and `DELETE`: there is no stream of its own, and no session to end.
 pub(super) async fn no_stream() -> Response {

@@ -1,6 +1,7 @@
 //! What all requests share, and what they may take of it.
 
 mod admission;
+mod asks;
 mod heavy;
 mod leases;
 mod moment;
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use tokio::sync::{watch, Semaphore};
 
 pub(crate) use self::admission::{Admission, Admitted};
+pub(crate) use self::asks::Asks;
 pub(crate) use self::heavy::{Heavy, LARGE};
 pub(crate) use self::leases::Leases;
 pub(crate) use self::moment::Moment;

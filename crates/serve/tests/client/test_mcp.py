@@ -122,7 +122,7 @@ def test_a_model_reads_and_writes_as_its_key_may(
     async def read(client: Client) -> None:
         assert client.session.protocol_version == revision
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert list(tools) == ["collections", "search", "get"]
+        assert list(tools) == ["collections", "search", "get", "watch"]
         for tool in tools.values():
             assert tool.annotations is not None and tool.annotations.read_only_hint
         there = await called(client, "collections", collection="colours")
@@ -144,7 +144,8 @@ def test_a_model_reads_and_writes_as_its_key_may(
 
     async def write(client: Client) -> None:
         names = [tool.name for tool in (await client.list_tools()).tools]
-        assert names == ["collections", "search", "get", "upsert", "delete"]
+        assert names == ["collections", "search", "get", "watch", "upsert", "delete"]
+        begun = (await called(client, "watch", collection="colours"))["sequence"]
         point = {"id": 4, "vector": [0, 0, 1], "payload": {"warm": False}}
         done = await called(client, "upsert", collection="colours", points=[point])
         assert done == {"written": 1}
@@ -153,6 +154,8 @@ def test_a_model_reads_and_writes_as_its_key_may(
         done = await called(client, "delete", collection="colours", ids=[4])
         got = await called(client, "get", collection="colours", ids=[4])
         assert done == {"deleted": 1} and got["missing"] == [4]
+        seen = await called(client, "watch", collection="colours", after=begun, wait_ms=100)
+        assert [change["kind"] for change in seen["changes"]] == ["upsert", "delete"]
 
     with serving(tmp_path, "--mcp-writes") as served:
         within(served, served.keys["read"], mode, read)

@@ -117,6 +117,63 @@ fn tools_answer_as_the_paths_do() {
 }
 
 #[test]
+fn who_asks_again_hears_of_every_change_once() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::new(with_writes(dir.path()));
+    server.create("a", "Cosine");
+    fill(&server, "a", 0..5);
+    let watch = |arguments: Json| {
+        let mut all = json!({"collection": "a"});
+        all.as_object_mut().unwrap().extend(arguments.as_object().unwrap().clone());
+        call(&server, None, "watch", all)
+    };
+    let begun = watch(json!({})).expect("the sequence of now");
+    assert_eq!(begun["changes"], json!([]));
+    let of = |changes: &Json| -> Vec<(String, Json)> {
+        let change = |one: &Json| (one["kind"].as_str().unwrap().to_owned(), one["id"].clone());
+        changes.as_array().unwrap().iter().map(change).collect()
+    };
+    let text = |kind: &str, id: Json| (kind.to_owned(), id);
+
+    // Nothing happens within the time.
+    let quiet = watch(json!({"after": begun["sequence"], "wait_ms": 50})).expect("an answer");
+    assert_eq!((&quiet["changes"], &quiet["sequence"]), (&json!([]), &begun["sequence"]));
+
+    // A call that waits hears of the first change.
+    let heard = std::thread::scope(|scope| {
+        let heard = scope.spawn(|| watch(json!({"after": begun["sequence"], "wait_ms": 30_000})));
+        fill(&server, "a", 5..8);
+        heard.join().unwrap().expect("changes")
+    });
+    let all = watch(json!({"after": begun["sequence"]})).expect("changes");
+    let expected: Vec<_> = (5..8).map(|id| text("upsert", json!(id))).collect();
+    assert_eq!(of(&all["changes"]), expected);
+    assert_eq!(all["changes"][0]["payload"], point(5)["payload"]);
+    assert!(of(&heard["changes"]).starts_with(&expected[..1]), "{heard}");
+
+    // Two at a time, also within one request's points.
+    let first = watch(json!({"after": begun["sequence"], "limit": 2})).expect("changes");
+    let second = watch(json!({"after": first["sequence"], "limit": 2})).expect("changes");
+    assert_eq!(of(&first["changes"]), expected[..2]);
+    assert_eq!(of(&second["changes"]), expected[2..]);
+    assert_eq!(second["sequence"], all["sequence"]);
+
+    let delete = json!({"collection": "a", "ids": [6]});
+    call(&server, None, "delete", delete).expect("deleted");
+    let last = watch(json!({"after": all["sequence"]})).expect("changes");
+    assert_eq!(of(&last["changes"]), [text("delete", Json::Null)]);
+    assert_eq!(last["changes"][0]["key"], all["changes"][1]["key"], "the same point");
+
+    for wrong in [json!({"limit": 0}), json!({"limit": 101}), json!({"wait_ms": 30_001})] {
+        let refused = watch(wrong.clone()).expect_err("out of bounds");
+        assert!(refused.contains("choose a value"), "{wrong}: {refused}");
+    }
+    let ahead = watch(json!({"after": 1_000_000})).expect_err("there is no such sequence");
+    assert!(ahead.contains("without 'after'"), "{ahead}");
+    server.running.stop();
+}
+
+#[test]
 fn both_eras_of_the_protocol_are_answered() {
     let dir = tempfile::tempdir().expect("a folder");
     let server = Served::of(dir.path());
@@ -128,7 +185,11 @@ fn both_eras_of_the_protocol_are_answered() {
     let (_, tools) = ask(&server, None, "tools/list", json!({}));
     let tools = tools["result"]["tools"].as_array().expect("tools").clone();
     let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(names, ["collections", "search", "get"], "without the switch nothing writes");
+    assert_eq!(
+        names,
+        ["collections", "search", "get", "watch"],
+        "without the switch nothing writes"
+    );
     assert!(tools.iter().all(|tool| tool["annotations"]["readOnlyHint"] == true));
 
     let hello = |asked: &str| {

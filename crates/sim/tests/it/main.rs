@@ -16,7 +16,7 @@ use vstream_sim::far::there_and_back;
 use vstream_sim::kill::Killer;
 use vstream_sim::ledger::Totals;
 use vstream_sim::script::{settings, Script, Shape};
-use vstream_sim::simulation::{crash_everywhere, crash_where, is_promise, play};
+use vstream_sim::simulation::{crash_where, is_promise, play};
 
 // Counts below follow from the seeds; bounds are four fifths of what they are.
 
@@ -24,6 +24,8 @@ use vstream_sim::simulation::{crash_everywhere, crash_where, is_promise, play};
 const SEEDS: u64 = 4;
 /// One step in this many is crashed, and every promise; `make crash-lab` crashes all.
 const STEP_ONE_IN: u64 = 6;
+/// The same, where states are counted twice.
+const COUNTED_ONE_IN: usize = 24;
 
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_crash-lab"))
@@ -58,9 +60,10 @@ fn no_crash_loses_or_invents_a_row_or_spoils_an_answer() {
 #[test]
 fn what_was_seen_is_not_counted_again() {
     let seen = Seen::default();
-    let first = crash_everywhere(3, &seen).expect("no violation");
-    let second = crash_everywhere(3, &seen).expect("no violation");
-    assert!(first.checked.states >= 970, "only {} states", first.checked.states);
+    let crash = || crash_where(3, &seen, |at, _| at.is_multiple_of(COUNTED_ONE_IN));
+    let first = crash().expect("no violation");
+    let second = crash().expect("no violation");
+    assert!(first.checked.states >= 565, "only {} states", first.checked.states);
     assert_eq!(second.checked.states, 0);
 }
 
@@ -191,8 +194,7 @@ fn every_planted_defect_is_caught() {
     let is_missed = |planted: &Planted| {
         let begun = std::time::Instant::now();
         let caught = planted.caught(1, 30, program());
-        let seeds: Vec<u64> = caught.iter().map(|(seed, _)| *seed).collect();
-        println!("{planted:?}: seeds {seeds:?}, {:.1} s", begun.elapsed().as_secs_f32());
+        println!("{planted:?}, {:.1} s: {caught:.160?}", begun.elapsed().as_secs_f32());
         caught.len() < SEEDS_NEEDED
     };
     let missed: Vec<Planted> = Planted::all().into_iter().filter(is_missed).collect();

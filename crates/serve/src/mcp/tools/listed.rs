@@ -10,7 +10,7 @@ use crate::access::{Access, Scope};
 /// * `writes`: whether the server was started with those that write; a key that may write nothing is not
 ///   shown them either.
 pub(in crate::mcp) fn list(writes: bool, access: &Access) -> Vec<Json> {
-    let mut tools = vec![collections(), search(), get()];
+    let mut tools = vec![collections(), search(), get(), watch()];
     if writes && access.has(Scope::Write) {
         tools.extend([upsert(), delete()]);
     }
@@ -90,6 +90,44 @@ fn get() -> Json {
         })),
         "outputSchema": answer(&["points", "missing"], json!({
             "points": points(), "missing": {"type": "array", "items": point_id()},
+        })),
+        "annotations": reads(),
+    })
+}
+
+fn watch() -> Json {
+    json!({
+        "name": "watch",
+        "title": "Watch for changes",
+        "description": "Names what was written to a collection since a moment, the oldest first: points that \
+            were written (upsert), whose payload was changed (update), or that were deleted. Call it without \
+            'after' once, and then with the 'sequence' of the last answer. 'key' is the same for all changes \
+            of one point; changes other than upserts may have no 'id'.",
+        "inputSchema": object(&["collection"], json!({
+            "collection": collection(),
+            "after": {
+                "type": "integer", "minimum": 0,
+                "description": "The 'sequence' of an earlier answer; without it no changes come, and the \
+                    sequence of now.",
+            },
+            "wait_ms": {
+                "type": "integer", "minimum": 0, "maximum": read::WAIT_MS_MAX, "default": 0,
+                "description": "How long to wait for a change, in milliseconds, if there is none.",
+            },
+            "limit": {
+                "type": "integer", "minimum": 1, "maximum": read::POINTS_MAX, "default": read::POINTS_MAX,
+                "description": "How many changes at most; the next call has those that follow.",
+            },
+        })),
+        "outputSchema": answer(&["changes", "sequence"], json!({
+            "changes": {"type": "array", "items": answer(&["kind", "sequence", "key"], json!({
+                "kind": {"type": "string", "enum": ["upsert", "update", "delete"]},
+                "sequence": {"type": "integer"},
+                "key": {"type": "string"},
+                "id": point_id(),
+                "payload": {"type": "object"},
+            }))},
+            "sequence": {"type": "integer"},
         })),
         "annotations": reads(),
     })

@@ -29,6 +29,7 @@ pub(super) enum Tool {
     Collections(read::Collections),
     Search(read::Search),
     Get(read::Get),
+    Watch(read::Watch),
     Upsert(write::Upsert),
     Delete(write::Delete),
 }
@@ -49,6 +50,7 @@ impl Tool {
             "collections" => parse(json).map(Tool::Collections),
             "search" => parse(json).map(Tool::Search),
             "get" => parse(json).map(Tool::Get),
+            "watch" => parse(json).map(Tool::Watch),
             "upsert" => parse(json).map(Tool::Upsert),
             "delete" => parse(json).map(Tool::Delete),
             _ => return None,
@@ -60,6 +62,7 @@ impl Tool {
             Tool::Collections(_) => "collections",
             Tool::Search(_) => "search",
             Tool::Get(_) => "get",
+            Tool::Watch(_) => "watch",
             Tool::Upsert(_) => "upsert",
             Tool::Delete(_) => "delete",
         }
@@ -104,6 +107,10 @@ pub(super) async fn call(
             let call = of(&asked.collection);
             asked.answer(&call).await
         }
+        Ok(Tool::Watch(asked)) => {
+            let call = of(&asked.collection);
+            asked.answer(&call).await
+        }
         Ok(Tool::Upsert(asked)) => {
             let call = of(&asked.collection);
             asked.answer(&call).await.inspect(|_| note(&call.name))
@@ -127,7 +134,7 @@ fn check_length(answer: Box<RawValue>) -> Result<Box<RawValue>, Failure> {
     }
     let what = format!(
         "the answer has {bytes} bytes, and {ANSWER_BYTES_MAX} at most are given: ask for fewer points, \
-         or name the keys that you need in 'payload'"
+         or name the keys that you need in 'payload'; 'watch' takes a smaller 'limit'"
     );
     Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, what))
 }
@@ -137,6 +144,9 @@ fn advised(failure: Failure) -> String {
     let advice = match failure.status {
         StatusCode::NOT_FOUND if failure.message.contains("collection") => {
             ". Call 'collections' for the names of those there are"
+        }
+        StatusCode::GONE => {
+            ". Call 'watch' without 'after' for where it is now, and read again what you need"
         }
         StatusCode::FORBIDDEN => ". Ask whoever runs the server for a key that does",
         StatusCode::SERVICE_UNAVAILABLE => ". Nothing was done; try later",

@@ -1,6 +1,7 @@
 //! Tools that change nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,13 +11,16 @@ use super::json;
 use crate::access::{Access, Scope};
 use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
+use crate::feed;
 use crate::qdrant::{
     self, distance_name, index_name, retrieve, Asked, Call, Point, Target, Wanted, WithPayload,
 };
 use crate::shared::Shared;
 
-/// Most points of an answer.
+/// Most points, or changes of points, of an answer.
 pub(super) const POINTS_MAX: usize = 100;
+/// The longest time for which a call waits for a change.
+pub(super) const WAIT_MS_MAX: u64 = 30_000;
 
 /// What there is.
 #[derive(Deserialize)]
@@ -146,6 +150,32 @@ impl Get {
         let points = retrieve(call, self.ids.clone(), wanted).await?;
         let is_missing = |id: &&PointId| points.iter().all(|point| point.id != **id);
         json(&Got { points: &points, missing: self.ids.iter().filter(is_missing).collect() })
+    }
+}
+
+/// What changed since.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::mcp) struct Watch {
+    pub(super) collection: String,
+    after: Option<u64>,
+    wait_ms: Option<u64>,
+    limit: Option<usize>,
+}
+
+impl Watch {
+    /// Errors: those of a stream of changes, and `BAD_REQUEST` for too many changes or too long a wait.
+    pub(super) async fn answer(self, call: &Call) -> Result<Box<RawValue>, Failure> {
+        check_count("limit", self.limit)?;
+        let wait_ms = self.wait_ms.unwrap_or(0);
+        if wait_ms > WAIT_MS_MAX {
+            let what = format!("wait_ms is {wait_ms}: choose a value from 0 to {WAIT_MS_MAX}");
+            return Err(Failure::bad(what));
+        }
+        let wait = Duration::from_millis(wait_ms);
+        let most = self.limit.unwrap_or(POINTS_MAX);
+        let recent = feed::recent(call, self.after, wait, most).await?;
+        json(&json!({"changes": recent.changes, "sequence": recent.sequence}))
     }
 }
 

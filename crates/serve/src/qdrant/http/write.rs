@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use axum::extract::Query as Params;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -14,6 +13,7 @@ use crate::collection::PointId;
 use crate::failure::Failure;
 use crate::qdrant::call::Call;
 use crate::qdrant::write::{self, no_condition, no_vector, NewPoint, Selector, Written};
+use crate::shared::Asks;
 
 /// Points to write, in one of two forms.
 #[derive(Deserialize)]
@@ -147,11 +147,11 @@ pub(super) struct Batch {
     operations: Vec<Operation>,
 }
 
-type Asks = Params<Asked>;
+type Waits = Asks<Asked>;
 
 pub(super) async fn upsert(
     call: Call,
-    asks: Asks,
+    asks: Waits,
     body: Body<Upsert>,
 ) -> Result<Response, Failure> {
     change(call, asks, Operation::Upsert(body.value)).await
@@ -159,7 +159,7 @@ pub(super) async fn upsert(
 
 pub(super) async fn delete(
     call: Call,
-    asks: Asks,
+    asks: Waits,
     body: Body<Selector>,
 ) -> Result<Response, Failure> {
     change(call, asks, Operation::Delete(body.value)).await
@@ -167,7 +167,7 @@ pub(super) async fn delete(
 
 pub(super) async fn set_payload(
     call: Call,
-    asks: Asks,
+    asks: Waits,
     body: Body<SetPayload>,
 ) -> Result<Response, Failure> {
     change(call, asks, Operation::SetPayload(body.value)).await
@@ -175,7 +175,7 @@ pub(super) async fn set_payload(
 
 pub(super) async fn overwrite_payload(
     call: Call,
-    asks: Asks,
+    asks: Waits,
     body: Body<SetPayload>,
 ) -> Result<Response, Failure> {
     change(call, asks, Operation::OverwritePayload(body.value)).await
@@ -183,7 +183,7 @@ pub(super) async fn overwrite_payload(
 
 pub(super) async fn delete_payload(
     call: Call,
-    asks: Asks,
+    asks: Waits,
     body: Body<DeletePayload>,
 ) -> Result<Response, Failure> {
     change(call, asks, Operation::DeletePayload(body.value)).await
@@ -191,24 +191,24 @@ pub(super) async fn delete_payload(
 
 pub(super) async fn clear_payload(
     call: Call,
-    asks: Asks,
+    asks: Waits,
     body: Body<Selector>,
 ) -> Result<Response, Failure> {
     change(call, asks, Operation::ClearPayload(body.value)).await
 }
 
-pub(super) async fn batch(call: Call, asks: Asks, body: Body<Batch>) -> Result<Response, Failure> {
+pub(super) async fn batch(call: Call, asks: Waits, body: Body<Batch>) -> Result<Response, Failure> {
     let began = Instant::now();
     let count = body.value.operations.len();
-    let status = name(write::write(&call, asks.wait, body.value.operations).await?);
+    let status = name(write::write(&call, asks.0.wait, body.value.operations).await?);
     let all: Vec<Updated> = (0..count).map(|_| Updated { operation_id: 0, status }).collect();
     Ok(changed(call, Reply::new(began, all).into_response()))
 }
 
 /// Makes one change.
-async fn change(call: Call, asks: Asks, operation: Operation) -> Result<Response, Failure> {
+async fn change(call: Call, asks: Waits, operation: Operation) -> Result<Response, Failure> {
     let began = Instant::now();
-    let status = name(write::write(&call, asks.wait, vec![operation]).await?);
+    let status = name(write::write(&call, asks.0.wait, vec![operation]).await?);
     let done = Updated { operation_id: 0, status };
     Ok(changed(call, Reply::new(began, done).into_response()))
 }

@@ -1,0 +1,81 @@
+//! A server that is a process of its own.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use super::client::{request, Client};
+use super::CORES;
+use crate::runbook::RunbookError;
+
+/// A server that ends with this.
+pub(super) struct Server {
+    pub(super) child: Child,
+    pub(super) address: SocketAddr,
+    pub(super) metrics: SocketAddr,
+    /// What it says later is not read, and must not fail.
+    _out: BufReader<ChildStdout>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    /// Starts a server of a folder on its own core. Errors: `Io`.
+    pub(super) fn start(command: &Path, directory: &Path) -> Result<Server, RunbookError> {
+        Server::with(command, directory, CORES[0], &[])
+    }
+
+    /// Starts a server of a folder on a core.
+    ///
+    /// * `more`: further arguments.
+    pub(super) fn with(
+        command: &Path,
+        directory: &Path,
+        core: usize,
+        more: &[&str],
+    ) -> Result<Server, RunbookError> {
+        let failed = |error| RunbookError::Io(format!("Cannot start the server: {error}."));
+        let mut child = Command::new("taskset")
+            .args(["-c", &core.to_string()])
+            .arg(command)
+            .args(["serve", "--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0"])
+            .arg(directory)
+            .args(more)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+        // The address in the next line that ends so.
+        let mut said = |end: &str| -> Result<SocketAddr, RunbookError> {
+            let mut line = String::new();
+            while out.read_line(&mut line).map_err(failed)? > 0 {
+                let address =
+                    line.trim().strip_suffix(end).and_then(|text| text.rsplit('/').next());
+                if let Some(address) = address.and_then(|address| address.parse().ok()) {
+                    return Ok(address);
+                }
+                line.clear();
+            }
+            Err(RunbookError::Io(format!("The server said no address that ends in '{end}'.")))
+        };
+        let (address, metrics) = (said("")?, said("/metrics")?);
+        Ok(Server { child, address, metrics, _out: out })
+    }
+
+    /// Leaves that a query visits now.
+    pub(super) fn probes(&self) -> Result<usize, RunbookError> {
+        let mut client = Client::connect(self.metrics)?;
+        let body = client.call(&request("GET", "/metrics", ""))?;
+        let text = String::from_utf8_lossy(body);
+        let line = text.lines().find_map(|line| line.strip_prefix("vstream_probes{"));
+        let probes = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+        probes.ok_or_else(|| RunbookError::Io("The server does not say its probes.".to_owned()))
+    }
+}
