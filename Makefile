@@ -112,7 +112,7 @@ check: ## the inner loop: formatting, and lints and unit tests of what changed s
 
 lint: ## formatting and lints, as CI checks them
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --workspace --all-targets $(TESTED) -- -D warnings
 	$(JAVA) -q -Ppeers spotless:check
 	$(MAKE) --no-print-directory python
 	cd python && ../.venv/bin/ruff format --check && ../.venv/bin/ruff check && ../.venv/bin/mypy

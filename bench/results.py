@@ -87,7 +87,9 @@ def rendered(text: str, folder: Path) -> str:
     """Return the document with each table that it asks for; a missing result ends the program."""
 
     def block(found: re.Match[str]) -> str:
-        head, name, _, end = found.groups()
+        head, name, before, end = found.groups()
+        if "<!-- results: " in before:
+            sys.exit(f"The table {name} has no line of its own that ends it.")
         path = folder / f"{name}.json"
         if not path.exists():
             sys.exit(f"There is no result {path}: measure it, then record it.")

@@ -37,6 +37,16 @@ def test_what_is_recorded_is_rendered_and_rendering_again_changes_nothing(tmp_pa
     assert document.read_text() == text
 
 
+def test_a_table_that_nothing_ends_takes_no_other_with_it(tmp_path):
+    document, folder = tmp_path / "d.md", tmp_path / "results"
+    text = DOCUMENT.replace("<!-- end of results -->", "Between.") + DOCUMENT
+    document.write_text(text)
+    folder.mkdir()
+    with pytest.raises(SystemExit, match="speed has no line"):
+        results.main(["render", str(document), "--folder", str(folder)])
+    assert document.read_text() == text
+
+
 def test_a_document_that_asks_for_what_was_not_measured_stays_as_it_was(tmp_path):
     document = tmp_path / "d.md"
     document.write_text(DOCUMENT)

@@ -1,7 +1,7 @@
 """VectorDBBench's own cases, by its own client of Qdrant, against ``vstream serve``.
 
-The server has one core and the client the others. A case of streaming writes all rows at a rate and searches
-meanwhile; then the same searches run with nothing beside them.
+The server has one core and the client the others. A case of streaming writes all rows at a rate
+and searches meanwhile; then the same searches run with nothing beside them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STAGES = [0.5, 0.8]
 
 @contextmanager
 def server(command: Path, folder: Path) -> Iterator[str]:
-    """A server on the first core; the address at which it is."""
+    """Start a server on the first core; yield the address at which it is."""
     shutil.rmtree(folder, ignore_errors=True)
     arguments = ["taskset", "-c", "0", command, "serve", folder, "--listen", "127.0.0.1:0"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
@@ -43,7 +43,7 @@ def server(command: Path, folder: Path) -> Iterator[str]:
 
 
 def dataset(folder: Path, size: int, dimension: int) -> dict[str, Any]:
-    """Where the files are."""
+    """Say where the files are."""
     return {
         "name": "local",
         "dir": str(folder.resolve()),
@@ -57,7 +57,7 @@ def dataset(folder: Path, size: int, dimension: int) -> dict[str, Any]:
 
 
 def run_case(address: str, kind: str, custom: dict[str, Any], stages: list[str]) -> Metric:
-    """Runs one case.
+    """Run one case.
 
     * ``stages``: of ``drop_old``, ``load``, ``search_serial``, ``search_concurrent``.
     """
@@ -87,7 +87,7 @@ def run_case(address: str, kind: str, custom: dict[str, Any], stages: list[str])
 
 
 def search_cases(address: str, files: dict[str, Any], filters: list[float]) -> list[dict[str, Any]]:
-    """Searches without a filter and with one for a label, over the rows that the first case loads."""
+    """Search under filters for a label and without, over the rows that the first case loads."""
     common = {"description": "", "load_timeout": 3600, "optimize_timeout": 3600}
     out = []
     # Labels are written with the rows, so the first case is one with a filter.
@@ -111,7 +111,7 @@ def search_cases(address: str, files: dict[str, Any], filters: list[float]) -> l
 
 
 def streaming_case(address: str, files: dict[str, Any], rate: int) -> dict[str, Any]:
-    """Searches while rows come at a rate."""
+    """Search while rows come at a rate."""
     custom = {
         "description": "",
         "dataset_config": files,
@@ -135,11 +135,11 @@ def streaming_case(address: str, files: dict[str, Any], rate: int) -> dict[str, 
 
 
 def table(report: dict[str, Any]) -> str:
-    """What people read."""
+    """Make the table that people read."""
     out = [
         f"{report['rows']} rows of {report['dimension']} dimensions, {K} neighbours. Times in ms.",
         "",
-        "| case | recall | p99, one after the other | queries/s, 1 and 4 at a time | p99 of these |",
+        "| case | recall | p99, one by one | queries/s, 1 and 4 at a time | p99 of these |",
         "|---|---|---|---|---|",
     ]
 
@@ -156,7 +156,9 @@ def table(report: dict[str, Any]) -> str:
     for case in report["streaming"]:
         last = case["serial_p99_ms"][-1]
         for at, stage in enumerate(case["stages"]):
-            when = f"at {stage} %" if at < len(STAGES) else ["at the end", "later"][at - len(STAGES)]
+            when = (
+                f"at {stage} %" if at < len(STAGES) else ["at the end", "later"][at - len(STAGES)]
+            )
             serial = case["serial_p99_ms"][at]
             out.append(
                 f"| {case['rate']} rows/s, {when} | {case['recall'][at]:.3f} "
@@ -171,13 +173,13 @@ def table(report: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measures and writes a table."""
+    """Measure, and write a table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--command", type=Path, default=Path("target/release/vstream"))
     parser.add_argument("--base", type=Path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=300_000)
-    parser.add_argument("--filters", type=float, nargs="*", default=[0.5, 0.1, 0.01])
+    parser.add_argument("--filters", type=float, nargs="*", default=[0.1, 0.01])
     parser.add_argument("--rates", type=int, nargs="*", default=[500, 5_000])
     parser.add_argument("--folder", type=Path, default=Path("run/vectordbbench"))
     asked = parser.parse_args()
@@ -188,7 +190,8 @@ def main() -> None:
         "RESULTS_LOCAL_DIR": str(folder / "results"),
         "DATASET_LOCAL_DIR": str(folder),
     }
-    from data import read, write
+    from files import write
+    from rows import read
 
     base, queries = read(asked.base, asked.rows), read(asked.queries, 1_000)
     files = folder / "files"

@@ -41,6 +41,54 @@ def ask(address: str, method: str, path: str, body: object) -> Any:
         return json.loads(answer.read())["result"]
 
 
+def test_a_server_that_runs_is_copied_and_copied_again(tmp_path: Path) -> None:
+    served, backup = tmp_path / "served", tmp_path / "backup"
+    with serving(served) as (address, _):
+        vectors = {"size": 64, "distance": "Cosine"}
+        ask(address, "PUT", "/collections/a", {"vectors": vectors})
+        path = "/collections/a/points?wait=true"
+        for begin in range(0, 3_000, 500):
+            points = [
+                {"id": one, "vector": [one % (2 + at) + 1 for at in range(64)]}
+                for one in range(begin, begin + 500)
+            ]
+            ask(address, "PUT", path, {"points": points})
+            copy = [
+                "serve",
+                backup,
+                "--listen",
+                "127.0.0.1:0",
+                "--follow",
+                address,
+                "--once",
+            ]
+            if begin % 1_000 == 0:
+                run(*copy)
+                run("verify", backup / "a")
+        run(*copy)
+        deleted = {"points": [1, 2, 3]}
+        ask(address, "POST", "/collections/a/points/delete?wait=true", deleted)
+        # Nobody is there: it waits, and says at the end what is missing.
+        nobody = ["serve", tmp_path / "none", "--listen", "127.0.0.1:0", "--once"]
+        command = [COMMAND, *nobody, "--follow", "http://127.0.0.1:9"]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as alone:
+            assert alone.stdout is not None
+            alone.stdout.readline()
+            alone.terminate()
+            said = alone.communicate(timeout=60)[1].decode()
+            assert alone.returncode != 0
+            assert "The copy is not whole" in said
+    with serving(backup) as (address, printed):
+        assert ask(address, "POST", "/collections/a/points/count", {})["count"] == 3_000
+        found = ask(
+            address, "POST", "/collections/a/points/query", {"query": 2_999, "limit": 5}
+        )
+        assert len(found["points"]) == 5
+    assert not any("Not served" in line for line in printed)
+
+
 def test_a_collection_comes_back_from_its_backup(tmp_path: Path) -> None:
     served, backup = tmp_path / "served", tmp_path / "backup"
     with serving(served) as (address, _):

@@ -178,6 +178,10 @@ pub(crate) struct ServeArguments {
     /// How far behind that server this may be and still be ready (/readyz).
     #[arg(long, default_value_t = 10_000, value_name = "MS", requires = "follow")]
     pub(crate) behind_max: u64,
+    /// With --follow: end when DIR has everything that that server had when this began. Again, it fetches
+    /// what is new.
+    #[arg(long, requires = "follow", conflicts_with = "read_only")]
+    pub(crate) once: bool,
     /// Change nothing in DIR, which another process may write, or which holds snapshots. With --follow it is
     /// the folder of that server.
     #[arg(long)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use vstream_serve::{
@@ -19,6 +19,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Serves until SIGINT or SIGTERM; then answers the requests that are here and closes everything.
 pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
+    let (begun, is_once) = (Instant::now(), arguments.once);
     let (follow, job) = (follow(&arguments)?, job(&arguments)?);
     let of = match (&job, &arguments.directory) {
         (Some(job), _) => format!("the job beside {}", job.checkpoints),
@@ -69,10 +70,20 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     if let Some(metrics) = running.metrics {
         text::print_line(&format!("Metrics at http://{metrics}/metrics"))?;
     }
+    let mut lacks = None;
     while !stop.load(Ordering::Relaxed) {
         std::thread::sleep(LOOK);
+        if is_once {
+            lacks = running.lacks(begun.elapsed());
+            if lacks.is_none() {
+                break;
+            }
+        }
     }
     running.stop();
+    if let Some(why) = lacks {
+        return Err(Failure::failed(format!("The copy is not whole: {why}")));
+    }
     text::print_line("Stopped: every acknowledged write is on the disk.")?;
     Ok(())
 }

@@ -215,7 +215,7 @@ fn what_is_wrong_is_said_at_once_and_what_may_change_after_the_deadline() {
     partitions[2].lock().unwrap().without = Some((2, "Other searches took too long.".to_owned()));
     let busy = reader(folder.path(), 2_000).search(&Question::new(&vector, K)).unwrap_err();
     assert!(busy.to_string().ends_with("Other searches took too long."), "{busy}");
-    for bad in ["s3://bucket/checkpoints", "hdfs://name/folder"] {
+    for bad in ["s3://user:secret@bucket/folder", "hdfs://name/folder"] {
         assert!(matches!(JobReader::new(bad, "", options(1)), Err(AskError::Refused(_))));
     }
     for millis in [0, 60_001] {

@@ -19,12 +19,7 @@ use super::client::{request, Client};
 use super::{path, COLLECTION, K};
 use crate::runbook::{Matrix, RunbookError};
 
-#[expect(
-    clippy::allow_attributes,
-    clippy::large_enum_variant,
-    clippy::enum_variant_names,
-    reason = "the build makes this, with more than is used"
-)]
+#[expect(clippy::large_enum_variant, clippy::enum_variant_names, reason = "the build makes this")]
 mod proto {
     include!(concat!(env!("OUT_DIR"), "/qdrant.rs"));
 }

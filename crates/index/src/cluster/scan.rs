@@ -37,8 +37,9 @@ const CENTROID_AHEAD: usize = 3;
 /// Summaries that are asked before a search knows whether they leave out many leaves.
 const ASKED: usize = 16;
 
-/// What a distance costs, in units of a turn.
+/// What a distance costs, in units of a turn, and after how many it is said.
 const MEASURE_UNITS: usize = 10;
+const MEASURED_IN_TURN: usize = 64;
 
 /// Rows that are prefetched ahead of the one whose distance is taken.
 const PREFETCH_AHEAD: usize = 8;
@@ -388,7 +389,9 @@ impl View<'_> {
             }
             prefetch(position + PREFETCH_AHEAD);
             self.measure(found, position, (ranked, origins), (&mut measured, out), seen);
-            work_done(MEASURE_UNITS);
+            if position % MEASURED_IN_TURN == MEASURED_IN_TURN - 1 {
+                work_done(MEASURED_IN_TURN * MEASURE_UNITS);
+            }
         }
         measured
     }

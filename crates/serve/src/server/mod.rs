@@ -7,7 +7,7 @@ mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::{header, HeaderMap, Method, StatusCode, Uri};
@@ -121,6 +121,12 @@ impl Server {
 }
 
 impl Running {
+    /// Why this replica does not have everything that its writer had so long `ago`; `None` if it has, or
+    /// follows nobody. Times are those of both clocks.
+    pub fn lacks(&self, ago: Duration) -> Option<String> {
+        self.shared.role.lacks(&self.shared.catalog, ago)
+    }
+
     /// Takes no more connections, answers the requests that are here, and closes all collections.
     pub fn stop(self) {
         let Running { shared, stop, serving, runtime, .. } = self;

@@ -56,15 +56,20 @@ impl Role {
     /// Why this server should get no queries, if it should not: a replica that lacks a collection, or that
     /// is too far behind.
     pub(crate) fn not_ready(&self, catalog: &Catalog) -> Option<String> {
-        let Role::Replica(Replica { writer: Some(writer), behind_max, has_all, lost }) = self
-        else {
+        let Role::Replica(replica) = self else { return None };
+        self.lacks(catalog, replica.behind_max)
+    }
+
+    /// Why a replica does not have everything that its writer had so long `ago`, if it has not.
+    pub(crate) fn lacks(&self, catalog: &Catalog, ago: Duration) -> Option<String> {
+        let Role::Replica(Replica { writer: Some(writer), has_all, lost, .. }) = self else {
             return None;
         };
         let late = catalog.all().into_iter().find_map(|collection| {
             let name = &collection.name;
             match collection.progress.behind_ms() {
                 None => Some(format!("the collection '{name}' has not reached {writer} yet")),
-                Some(ms) if ms > behind_max.as_millis() as u64 => {
+                Some(ms) if ms > ago.as_millis() as u64 => {
                     Some(format!("the collection '{name}' is {ms} ms behind {writer}"))
                 }
                 Some(_) => None,

@@ -154,7 +154,9 @@ def test_a_model_reads_and_writes_as_its_key_may(
         done = await called(client, "delete", collection="colours", ids=[4])
         got = await called(client, "get", collection="colours", ids=[4])
         assert done == {"deleted": 1} and got["missing"] == [4]
-        seen = await called(client, "watch", collection="colours", after=begun, wait_ms=100)
+        seen = await called(
+            client, "watch", collection="colours", after=begun, wait_ms=100
+        )
         assert [change["kind"] for change in seen["changes"]] == ["upsert", "delete"]
 
     with serving(tmp_path, "--mcp-writes") as served:

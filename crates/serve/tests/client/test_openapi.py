@@ -114,7 +114,9 @@ def routes() -> set[tuple[str, str]]:
             while depth > 0:
                 depth += {"(": 1, ")": -1}.get(text[end], 0)
                 end += 1
-            methods = re.findall(r"\b(get|put|post|patch|delete)\(", text[match.end() : end])
+            methods = re.findall(
+                r"\b(get|put|post|patch|delete)\(", text[match.end() : end]
+            )
             found |= {(match[1], method) for method in methods}
     return {(path, method) for path, method in found if path not in NOT_DESCRIBED}
 
@@ -122,6 +124,8 @@ def routes() -> set[tuple[str, str]]:
 def test_every_path_and_method_is_described() -> None:
     items = described()["paths"].items()
     methods = {"get", "put", "post", "patch", "delete"}
-    there = {(path, method) for path, calls in items for method in calls if method in methods}
+    there = {
+        (path, method) for path, calls in items for method in calls if method in methods
+    }
     assert len(routes()) > 25
     assert there - {("/ui/events", "get")} == routes()

@@ -357,7 +357,7 @@ fn a_key_does_over_tools_what_its_scope_says() {
     }
     // Without a key not even the form of a message is looked at.
     assert_eq!(send(&server, None, &[], "nonsense").0, 401);
-    for (key, count) in [(reader, 3), (writer, 5), (owner, 5)] {
+    for (key, count) in [(reader, 4), (writer, 6), (owner, 6)] {
         let (_, listed) = ask(&server, key, "tools/list", json!({}));
         assert_eq!(listed["result"]["tools"].as_array().expect("tools").len(), count);
     }
@@ -370,6 +370,8 @@ fn a_key_does_over_tools_what_its_scope_says() {
         ("get", read("a"), [true, true, true]),
         ("get", read("b"), [false, false, true]),
         ("search", json!({"collection": "b", "id": 1}), [false, false, true]),
+        ("watch", json!({"collection": "a"}), [true, true, true]),
+        ("watch", json!({"collection": "b"}), [false, false, true]),
         ("collections", json!({"collection": "b"}), [false, false, true]),
         ("delete", json!({"collection": "a", "ids": [9]}), [false, true, true]),
     ];
