@@ -70,16 +70,12 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     if let Some(metrics) = running.metrics {
         text::print_line(&format!("Metrics at http://{metrics}/metrics"))?;
     }
-    let mut lacks = None;
-    while !stop.load(Ordering::Relaxed) {
+    let lacks = || is_once.then(|| running.lacks(begun.elapsed())).flatten();
+    let is_done = || is_once && lacks().is_none();
+    while !stop.load(Ordering::Relaxed) && !is_done() {
         std::thread::sleep(LOOK);
-        if is_once {
-            lacks = running.lacks(begun.elapsed());
-            if lacks.is_none() {
-                break;
-            }
-        }
     }
+    let lacks = lacks();
     running.stop();
     if let Some(why) = lacks {
         return Err(Failure::failed(format!("The copy is not whole: {why}")));

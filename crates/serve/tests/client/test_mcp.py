@@ -169,7 +169,7 @@ def test_a_model_reads_and_writes_as_its_key_may(
 
 def test_without_the_switch_nobody_writes(tmp_path: Path) -> None:
     async def write(client: Client) -> None:
-        assert len((await client.list_tools()).tools) == 3
+        assert len((await client.list_tools()).tools) == 4
         point = {"id": 4, "vector": [0, 0, 1]}
         why = await refused(client, "upsert", collection="colours", points=[point])
         assert "--mcp-writes" in why
