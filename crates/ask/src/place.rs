@@ -15,10 +15,10 @@ use crate::published::FILE_BYTES_MAX;
 
 /// Folder of the files, below that of the checkpoints.
 const FOLDER: &str = "vstream-reads";
-/// Bounds on the calls to an object store: a question has not the time of a checkpoint.
+/// Bounds on the calls to an object store: a question waits for a look at it, once in a while.
 const POLICY: RetryPolicy = RetryPolicy {
-    attempt: Duration::from_secs(2),
-    total: Duration::from_secs(4),
+    attempt: Duration::from_secs(1),
+    total: Duration::from_secs(2),
     first_wait: Duration::from_millis(50),
     wait_max: Duration::from_millis(500),
 };

@@ -231,18 +231,19 @@ impl JobReader {
     }
 
     fn view(&mut self) -> Result<&View, Attempt> {
-        let now = Instant::now();
         if let Some(view) = &self.view {
-            if now - self.looked > LOOK {
-                self.looked = now;
-                if !view.is_current(&self.place) {
+            if self.looked.elapsed() > LOOK {
+                let is_current = view.is_current(&self.place);
+                // From its end on, so that a store that is slow takes a small part of the time.
+                self.looked = Instant::now();
+                if !is_current {
                     self.forget();
                 }
             }
         }
         if self.view.is_none() {
-            self.looked = now;
             self.view = Some(View::read(&self.place)?);
+            self.looked = Instant::now();
         }
         self.view.as_ref().ok_or_else(|| Attempt::again("nothing is known"))
     }
