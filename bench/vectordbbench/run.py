@@ -37,9 +37,11 @@ def server(command: Path, folder: Path) -> Iterator[str]:
     arguments = ["taskset", "-c", "0", command, "serve", folder, "--listen", "127.0.0.1:0"]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        yield process.stdout.readline().rsplit(" ", 1)[1].strip()
-        process.terminate()
-        process.wait(60)
+        try:
+            yield process.stdout.readline().rsplit(" ", 1)[1].strip()
+        finally:
+            process.terminate()
+            process.wait(60)
 
 
 def dataset(folder: Path, size: int, dimension: int) -> dict[str, Any]:
@@ -194,10 +196,12 @@ def main() -> None:
     from rows import read
 
     base, queries = read(asked.base, asked.rows), read(asked.queries, 1_000)
-    files = folder / "files"
-    if not (files / f"of-{len(base)}").exists():
+    files, made_of = folder / "files", f"{asked.base} {asked.queries} {len(base)}"
+    made = files / "made-of"
+    if not made.exists() or made.read_text() != made_of:
+        made.unlink(missing_ok=True)
         write(files, base, queries, K)
-        (files / f"of-{len(base)}").touch()
+        made.write_text(made_of)
     rows, dimension = base.shape
     del base
     os.sched_setaffinity(0, set(os.sched_getaffinity(0)) - {0})
