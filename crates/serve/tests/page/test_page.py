@@ -164,6 +164,11 @@ def tile(name: str, part: str = "value") -> str:
     )
 
 
+def amount(name: str) -> str:
+    """Return the expression of the number of a tile: thousands have commas."""
+    return f"parseFloat({tile(name)}.replaceAll(',', ''))"
+
+
 def number(page: Page, name: str, part: str = "value") -> float:
     """Return the first number of a tile."""
     found = re.search(r"[\d,.]+", page.evaluate(tile(name, part)))
@@ -201,10 +206,10 @@ def test_figures_move_and_are_those_of_the_metrics(
         assert page.evaluate("document.activeElement.className") == "skip"
         with traffic(address, names) as failed:
             page.wait("document.getElementById('state').textContent === 'Live'")
-            page.wait(f"parseFloat({tile('Searches per second')}) > 10")
-            page.wait(f"parseFloat({tile('Writes per second')}) > 10")
+            page.wait(f"{amount('Searches per second')} > 10")
+            page.wait(f"{amount('Writes per second')} > 10")
             rows = number(page, "Rows")
-            page.wait(f"parseFloat({tile('Rows')}.replaceAll(',', '')) > {rows}")
+            page.wait(f"{amount('Rows')} > {rows}")
             # Audits come by themselves, and an answer is asked while all this goes on.
             page.wait(f"{tile('Recall')} !== '–'")
             page.browser.listen(3)
@@ -254,13 +259,13 @@ def check_choosing(page: Page) -> None:
     everything = number(page, "Rows")
     page.evaluate("document.querySelector('#collection-table tbody button').focus()")
     page.press("Enter")
-    page.wait(f"parseFloat({tile('Rows')}.replaceAll(',', '')) < {everything}")
+    page.wait(f"{amount('Rows')} < {everything}")
     assert (
         page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
     )
     page.evaluate("document.getElementById('all').focus()")
     page.press("Enter")
-    page.wait(f"parseFloat({tile('Rows')}.replaceAll(',', '')) === {everything}")
+    page.wait(f"{amount('Rows')} === {everything}")
 
 
 def check_questions(page: Page) -> None:
@@ -452,7 +457,7 @@ def test_a_job_is_shown_by_the_command_that_runs_it(
         assert command.stderr is not None
         url = command.stderr.readline().split()[-1]
         page = Page(browser, url)
-        page.wait(f"parseFloat({tile('Vectors per second')}) > 100")
+        page.wait(f"{amount('Vectors per second')} > 100")
         assert number(page, "Recall@10") == 0.9731
         assert number(page, "Backlog") == 7
         held = [row[:2] + row[3:] for row in cells(page, "partition-table")]

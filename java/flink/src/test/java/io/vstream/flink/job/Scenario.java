@@ -49,6 +49,12 @@ final class Scenario {
     private static final Duration CHECKPOINT_EVERY = Duration.ofMillis(100);
     private static final long LIMIT_NANOS = Duration.ofSeconds(120).toNanos();
 
+    /** So long that no answer is partial because the machine is busy. */
+    private static final Duration MERGE_DEADLINE = Duration.ofSeconds(60);
+
+    /** The remote level has settled once it was the same for so long. */
+    private static final Duration REMOTE_SETTLED = Duration.ofSeconds(1);
+
     private final String name = UUID.randomUUID().toString();
     private final WriteScript script;
     private final String checkpoints;
@@ -335,14 +341,25 @@ final class Scenario {
         return false;
     }
 
-    /** Waits until segments are in the remote level, if there is one. */
+    /**
+     * Waits until segments are in the remote level, if there is one, and stay as they are: a merge
+     * under way has its rows on the disk for a moment.
+     */
     private void awaitRemote(LocalCluster cluster) throws InterruptedException {
         long end = System.nanoTime() + LIMIT_NANOS;
-        while (remote != null && cluster.metrics().sum(Names.REMOTE_BYTES) == 0) {
+        long since = System.nanoTime();
+        long bytes = 0;
+        while (remote != null
+                && (bytes == 0 || System.nanoTime() - since < REMOTE_SETTLED.toNanos())) {
             if (System.nanoTime() > end) {
-                throw new AssertionError("Nothing has left the disk: " + cluster.metrics());
+                throw new AssertionError("Nothing stays off the disk: " + cluster.metrics());
             }
             Thread.sleep(50);
+            long now = cluster.metrics().sum(Names.REMOTE_BYTES);
+            if (now != bytes) {
+                bytes = now;
+                since = System.nanoTime();
+            }
         }
     }
 
@@ -375,6 +392,7 @@ final class Scenario {
                  "vectors": {"kind": "file", "path": "script"},
                  "queries": {"kind": "file", "path": "script", "k": 5},
                  "training-sample": %d,
+                 "merge-deadline": %d,
                  "rebalance": %s,
                  "reads": %s,
                  "faults": {%s}}
@@ -391,6 +409,7 @@ final class Scenario {
                                         ? ""
                                         : ", \"remote\": \"" + remote + "\", \"disk\": 0",
                                 SAMPLE,
+                                MERGE_DEADLINE.toMillis(),
                                 rebalance,
                                 readable ? "{\"host\": \"127.0.0.1\"}" : "null",
                                 fault == null ? "" : '"' + fault + "\": true"));

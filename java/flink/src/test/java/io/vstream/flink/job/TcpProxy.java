@@ -16,7 +16,7 @@ final class TcpProxy implements AutoCloseable {
     private final InetSocketAddress server;
     private final ServerSocket socket = new ServerSocket(0, 64, InetAddress.getLoopbackAddress());
     private final Set<Socket> open = ConcurrentHashMap.newKeySet();
-    private volatile boolean cut;
+    private boolean cut;
 
     /**
      * @param server as http://host:port
@@ -33,7 +33,7 @@ final class TcpProxy implements AutoCloseable {
     }
 
     /** Cuts all connections and refuses further ones, or lets them through. */
-    void cut(boolean now) {
+    synchronized void cut(boolean now) {
         cut = now;
         if (now) {
             open.forEach(TcpProxy::close);
@@ -43,17 +43,34 @@ final class TcpProxy implements AutoCloseable {
     private void accept() throws IOException {
         while (true) {
             Socket client = socket.accept();
-            if (cut) {
-                close(client);
+            Socket upstream = new Socket();
+            if (!keep(client, upstream)) {
                 continue;
             }
-            Socket upstream = new Socket();
-            open.add(client);
-            open.add(upstream);
-            upstream.connect(server);
+            try {
+                upstream.connect(server);
+            } catch (IOException e) {
+                // The way was cut meanwhile, or the server is gone.
+                close(client);
+                open.remove(client);
+                open.remove(upstream);
+                continue;
+            }
             start("there", () -> copy(client, upstream));
             start("back", () -> copy(upstream, client));
         }
+    }
+
+    /** Keeps two ends to be cut, unless they are to be cut now. */
+    private synchronized boolean keep(Socket client, Socket upstream) {
+        if (cut) {
+            close(client);
+            close(upstream);
+            return false;
+        }
+        open.add(client);
+        open.add(upstream);
+        return true;
     }
 
     private void copy(Socket from, Socket to) {
