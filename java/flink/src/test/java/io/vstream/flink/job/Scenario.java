@@ -1,5 +1,6 @@
 package io.vstream.flink.job;
 
+import io.vstream.flink.dataflow.DataflowSettings;
 import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.fault.Fault;
 import io.vstream.flink.ingest.Incoming;
@@ -49,8 +50,8 @@ final class Scenario {
     private static final Duration CHECKPOINT_EVERY = Duration.ofMillis(100);
     private static final long LIMIT_NANOS = Duration.ofSeconds(120).toNanos();
 
-    /** So long that no answer is partial because the machine is busy. */
-    private static final Duration MERGE_DEADLINE = Duration.ofSeconds(60);
+    /** With rows in a store: so long that no answer is partial because the machine is busy. */
+    private static final Duration REMOTE_DEADLINE = Duration.ofSeconds(60);
 
     /** The remote level has settled once it was the same for so long. */
     private static final Duration REMOTE_SETTLED = Duration.ofSeconds(1);
@@ -409,7 +410,9 @@ final class Scenario {
                                         ? ""
                                         : ", \"remote\": \"" + remote + "\", \"disk\": 0",
                                 SAMPLE,
-                                MERGE_DEADLINE.toMillis(),
+                                remote == null
+                                        ? DataflowSettings.MERGE_DEADLINE_MILLIS
+                                        : REMOTE_DEADLINE.toMillis(),
                                 rebalance,
                                 readable ? "{\"host\": \"127.0.0.1\"}" : "null",
                                 fault == null ? "" : '"' + fault + "\": true"));
