@@ -6,6 +6,7 @@ the newest one with another number of partitions, and the time to its first answ
 """
 
 import argparse
+import collections
 import contextlib
 import json
 import os
@@ -37,7 +38,7 @@ audit-share: 0.01
 CHANGED = 0.01
 """Share of the rows that changes between two checkpoints."""
 
-PATIENCE = 900
+PATIENCE = 1800
 """Seconds after which a run that does not get where it should is given up."""
 
 
@@ -105,23 +106,89 @@ def completed(folder: Path) -> set[str]:
     return {path.parent.name for path in folder.glob("*/chk-*/_metadata")}
 
 
-def uploads(folder: Path, checkpoints: int) -> tuple[list[int], int]:
-    """Return the bytes that each of so many checkpoints added, and the least bytes of a state."""
-    known, done, added, states = files(folder), completed(folder), [], []
-    pending = 0
+KINDS = {
+    b"VSTRSEGM": "segments",
+    b"VSTRWLOG": "logs",
+    b"VSTRROWS": "rows",
+    b"VSTRMANI": "manifests",
+    b"VSTRCOLL": "manifests",
+    b"VSTRMARK": "deletes",
+    b"VSTRGONE": "deletes",
+}
+"""What the first bytes of a file say of it; of some, it is in the name."""
+
+PLACES = (0x88E241B785F4CFF7).to_bytes(8, "little")
+"""The last bytes of a table of RocksDB, which holds the places of rows."""
+
+
+def kind(path: str) -> str:
+    """Return what a file of a checkpoint holds."""
+    if path.endswith("_metadata"):
+        return "metadata"
+    try:
+        with Path(path).open("rb") as file:
+            first = file.read(8)
+            file.seek(-8, os.SEEK_END)
+            last = file.read(8)
+    except OSError:
+        return "gone"
+    if last == PLACES:
+        return "places"
+    return KINDS.get(first, first.decode() if first.startswith(b"VSTR") else "other")
+
+
+def uploads(folder: Path, checkpoints: int) -> tuple[list[dict[str, int]], int]:
+    """Return the bytes that each of so many checkpoints added, by kind, and the least of a state."""
+    known, done, states = files(folder), completed(folder), []
+    added: list[dict[str, int]] = []
+    pending: collections.Counter[str] = collections.Counter()
     while len(added) < checkpoints:
         time.sleep(0.05)
         now = files(folder)
         # A file grows while it is written, and goes when no checkpoint names it any more.
-        pending += sum(max(0, size - known.get(name, 0)) for name, size in now.items())
+        pending.update({name: max(0, size - known.get(name, 0)) for name, size in now.items()})
         known.update(now)
         new = completed(folder) - done
         if new:
             done |= new
-            added.append(pending)
+            kinds: collections.Counter[str] = collections.Counter()
+            for name, size in pending.items():
+                if size:
+                    kinds[kind(name)] += size
+            added.append(dict(kinds))
             states.append(sum(now.values()))
-            pending = 0
+            pending.clear()
     return added, min(states)
+
+
+def table(figures: dict) -> str:
+    """Return what was measured, as people read it."""
+    added, state = figures["added"], figures["state"]
+    totals = [sum(one.values()) for one in added]
+    most = added[totals.index(max(totals))]
+    mean = sum(totals) / len(totals)
+    memory = figures["memory"]
+    lines = [
+        f"{figures['rows']:,} rows of 100 dimensions, "
+        + ("without a limit to memory" if memory == "null" else f"{memory} per partition")
+        + f", {figures['parallelism'][0]} partitions, then {figures['parallelism'][1]}; a checkpoint"
+        f" every {figures['interval']} s, between two of which 1 % of the rows change.",
+        "",
+        "| what | |",
+        "|---|---|",
+        f"| loaded | {figures['loaded']:.0f} s |",
+        f"| state | {state / 1e6:,.0f} MB |",
+        f"| upload, mean of {len(added)} | {mean / 1e6:.1f} MB, {mean / state:.1%} |",
+        f"| upload, most | {max(totals) / 1e6:.1f} MB, {max(totals) / state:.1%} |",
+    ]
+    for name in sorted({name for one in added for name in one}):
+        of = [one.get(name, 0) for one in added]
+        lines.append(
+            f"| of it {name}: mean; most; in the largest | {sum(of) / len(of) / state:.2%}; "
+            f"{max(of) / state:.2%}; {most.get(name, 0) / state:.2%} |"
+        )
+    lines.append(f"| process start to the first new answer | {figures['answered']:.1f} s |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -132,23 +199,25 @@ def main() -> None:
     parser.add_argument("--stream", default="data/more.fbin")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--memory", default="null", help="of each partition, such as '64 mb'")
-    parser.add_argument("--interval", type=int, default=5)
+    parser.add_argument("--interval", type=int, help="seconds; 5 per million rows if not given")
     parser.add_argument("--checkpoints", type=int, default=20)
     parser.add_argument("--parallelism", type=int, nargs=2, default=[2, 4])
     arguments = parser.parse_args()
+    arguments.interval = arguments.interval or max(5, 5 * arguments.rows // 1_000_000)
     subprocess.run(["rm", "-rf", arguments.out], check=True)
     arguments.out.mkdir(parents=True)
     folder = arguments.out / "checkpoints"
     before, after = arguments.parallelism
+    figures = {
+        name: getattr(arguments, name) for name in ("rows", "memory", "interval", "parallelism")
+    }
     with Run(arguments, before, restore=False) as first:
-        loaded = first.until(lambda line: line.get("phase") == "stream" and line["queries"] > 0)
-        print(f"{arguments.rows:,} rows loaded in {loaded:.0f} s at {before}")
+        figures["loaded"] = first.until(
+            lambda line: line.get("phase") == "stream" and line["queries"] > 0
+        )
         # The next one holds what was loaded, and may have begun before the last of it.
         uploads(folder, 2)
-        added, state = uploads(folder, arguments.checkpoints)
-    mean = sum(added) / len(added)
-    print(f"state {state:,} bytes; {len(added)} checkpoints uploaded {mean:,.0f} in the mean,")
-    print(f"{mean / state:.2%} of it, at most {max(added) / state:.2%}")
+        figures["added"], figures["state"] = uploads(folder, arguments.checkpoints)
     # The count goes on from that of the checkpoint.
     counts = []
 
@@ -157,9 +226,11 @@ def main() -> None:
         return counts[-1] > next(filter(None, counts), counts[-1])
 
     with Run(arguments, after, restore=True) as again:
-        seconds = again.until(answered)
-        print(f"first answers {seconds:.1f} s after the start at parallelism {after}")
-        print(again.last())
+        figures["answered"] = again.until(answered)
+        figures["last"] = again.last()
+    (arguments.out / "restore.json").write_text(json.dumps(figures))
+    (arguments.out / "restore.md").write_text(table(figures))
+    print(table(figures))
 
 
 if __name__ == "__main__":

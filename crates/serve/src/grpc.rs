@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 
 use crate::access::Access;
 use crate::failure::{is_grpc, Failure};
-use crate::shared::Shared;
+use crate::shared::{Shared, LARGE};
 
 /// The paths of all methods.
 const PATHS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/paths.rs"));
@@ -26,7 +26,8 @@ pub(crate) fn mounted(
     paths.fold(Router::new(), |router, path| mount(router, path))
 }
 
-/// Reads the message of a request, which counts until it is answered.
+/// Reads the message of a request, which counts until it is answered. A large one is decoded, and its
+/// points are checked, where that keeps no query waiting.
 pub(crate) async fn admit(
     State(shared): State<Arc<Shared>>,
     request: HttpRequest,
@@ -40,9 +41,12 @@ pub(crate) async fn admit(
     match shared.admission.message(body).await {
         Ok(admitted) => {
             let request = HttpRequest::from_parts(parts, Body::from(admitted.bytes.clone()));
-            let response = next.run(request).await;
+            let response = match admitted.bytes.len() {
+                LARGE.. => shared.heavy.answer(next.run(request)).await,
+                _ => Ok(next.run(request).await),
+            };
             drop(admitted);
-            response
+            response.unwrap_or_else(IntoResponse::into_response)
         }
         Err(failure) => failure.into_response(),
     }

@@ -1,42 +1,34 @@
-//! Threads for large bodies: parsing one takes milliseconds, for which a thread that answers queries
+//! Threads for large requests: reading one takes milliseconds, for which a thread that answers queries
 //! must not be away.
 
-use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::Future;
 
-use tokio::sync::oneshot;
+use tokio::runtime::Runtime;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::failure::Failure;
 use crate::turns::take_turns;
 
-/// Bodies of fewer bytes are parsed where they were read.
+/// Requests of fewer bytes are read where they came in.
 pub(crate) const LARGE: usize = 32 << 10;
-
-type Work = Box<dyn FnOnce() + Send>;
 
 /// A thread per processor, which lets others compute first. What waits here is bounded by the bytes of
 /// all bodies.
 pub(crate) struct Heavy {
-    work: Sender<Work>,
+    /// There until this is dropped.
+    runtime: Option<Runtime>,
 }
 
 impl Heavy {
     /// Starts the threads; they end with this. Errors: a sentence.
     pub(crate) fn start() -> Result<Heavy, String> {
-        let (work, waiting) = channel::<Work>();
-        let waiting = Arc::new(Mutex::new(waiting));
-        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
-            let waiting = waiting.clone();
-            let thread = std::thread::Builder::new().name("parse".to_owned());
-            let started = thread.spawn(move || {
-                take_turns();
-                while let Some(work) = next(&waiting) {
-                    work();
-                }
-            });
-            started.map_err(|error| format!("there is no thread: {error}"))?;
-        }
-        Ok(Heavy { work })
+        let threads = tokio::runtime::Builder::new_multi_thread()
+            .thread_name("heavy")
+            .on_thread_start(take_turns)
+            .enable_time()
+            .build();
+        let runtime = threads.map_err(|error| format!("there is no thread: {error}"))?;
+        Ok(Heavy { runtime: Some(runtime) })
     }
 
     /// Runs something there. Errors: `INTERNAL_SERVER_ERROR` if it panics.
@@ -44,16 +36,36 @@ impl Heavy {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let (done, result) = oneshot::channel();
-        let work: Work = Box::new(move || {
-            // Nobody waits any more if the connection is gone.
-            let _ = done.send(work());
-        });
-        self.work.send(work).map_err(|_| Failure::broken("there is no thread for large bodies"))?;
-        result.await.map_err(|_| Failure::broken("a thread for large bodies ended"))
+        self.answer(async move { work() }).await
+    }
+
+    /// Answers a request there; the answer ends unfinished with the future that waits for it. Errors:
+    /// `INTERNAL_SERVER_ERROR` if it panics.
+    pub(crate) async fn answer<T: Send + 'static>(
+        &self,
+        request: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let ended = || Failure::broken("a thread for large requests ended");
+        let task: JoinHandle<T> = self.runtime.as_ref().ok_or_else(ended)?.spawn(request);
+        let _ends = Ends(task.abort_handle());
+        task.await.map_err(|_| ended())
     }
 }
 
-fn next(waiting: &Mutex<Receiver<Work>>) -> Option<Work> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner).recv().ok()
+impl Drop for Heavy {
+    /// Waits for nothing: whoever drops this may be a task, which must not wait for threads.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Ends a task when nobody waits for it any more.
+struct Ends(AbortHandle);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }

@@ -1,6 +1,7 @@
 package io.vstream.flink.job;
 
 import io.vstream.flink.dataflow.SearchDataflow;
+import io.vstream.flink.state.SmallUploads;
 import java.time.Duration;
 import org.apache.flink.configuration.CheckpointingOptions;
 import org.apache.flink.configuration.Configuration;
@@ -75,6 +76,7 @@ final class FlinkSettings {
         flink.set(StateBackendOptions.STATE_BACKEND, "rocksdb");
         flink.set(CheckpointingOptions.INCREMENTAL_CHECKPOINTS, true);
         flink.set(RocksDBOptions.FIX_PER_SLOT_MEMORY_SIZE, STATE_MEMORY);
+        flink.set(RocksDBOptions.OPTIONS_FACTORY, SmallUploads.class.getName());
     }
 
     private static void restarts(Configuration flink, boolean unbounded) {
