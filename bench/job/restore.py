@@ -138,7 +138,7 @@ def kind(path: str) -> str:
 
 
 def uploads(folder: Path, checkpoints: int) -> tuple[list[dict[str, int]], int]:
-    """Return the bytes that each of so many checkpoints added, by kind, and the least of a state."""
+    """Return the bytes that each of so many checkpoints added, by kind, and the least state."""
     known, done, states = files(folder), completed(folder), []
     added: list[dict[str, int]] = []
     pending: collections.Counter[str] = collections.Counter()
@@ -171,8 +171,8 @@ def table(figures: dict) -> str:
     lines = [
         f"{figures['rows']:,} rows of 100 dimensions, "
         + ("without a limit to memory" if memory == "null" else f"{memory} per partition")
-        + f", {figures['parallelism'][0]} partitions, then {figures['parallelism'][1]}; a checkpoint"
-        f" every {figures['interval']} s, between two of which 1 % of the rows change.",
+        + f", {figures['parallelism'][0]} partitions, then {figures['parallelism'][1]}; a"
+        f" checkpoint every {figures['interval']} s, between two of which 1 % of the rows change.",
         "",
         "| what | |",
         "|---|---|",

@@ -8,6 +8,7 @@ import grpc
 from pymilvus import DataType, MilvusClient
 from pymilvus.client.prepare import Prepare
 from pymilvus.grpc_gen import milvus_pb2, schema_pb2
+
 from systems import EFFORTS, Connection, K, System
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ class MilvusConnection(Connection):
         """Connect."""
         channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=_LIMIT)
         self._channel = channel
-        self._methods = {name: channel.unary_unary(_SERVICE + name) for name in ("Search", "Insert")}
+        self._methods = {
+            name: channel.unary_unary(_SERVICE + name) for name in ("Search", "Insert")
+        }
 
     def send(self, request: tuple[str, bytes]) -> bytes:
         """Send it; a refusal ends the run, also one that only the answer says."""
@@ -102,3 +105,6 @@ class MilvusLite(System):
     def ids(self, answer: bytes) -> list[int]:
         """Return the ids of an answer."""
         return list(milvus_pb2.SearchResults.FromString(answer).results.ids.int_id.data)
+
+    def tune(self, port: int, effort: int | None) -> None:
+        """Nothing: an effort is part of a question."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from systems import Chroma, K, System, VStream
 from traffic import at_rate, beside, closed, write
 
@@ -151,9 +152,11 @@ def ms(times: list[float]) -> str:
 def table(rows: int, dimension: int, measured: list[dict[str, Any]]) -> str:
     """Make the table that people read."""
     first = measured[0]
+    head = (
+        f"{rows:,} rows of {dimension} dimensions; each server on one core, the client on another."
+    )
     lines = [
-        f"{rows:,} rows of {dimension} dimensions; each server on one core, the client on another. Times"
-        " in ms, p50 / p99, from when a query was due.",
+        f"{head} Times in ms, p50 / p99, from when a query was due.",
         "",
         "| | " + " | ".join(one["name"] for one in measured) + " |",
         "|---|" + "---|" * len(measured),
@@ -167,7 +170,10 @@ def table(rows: int, dimension: int, measured: list[dict[str, Any]]) -> str:
     row("effort", [str(one["effort"] or "its own") for one in measured])
     row(f"recall@{K}", [f"{one['recall']:.4f}" for one in measured])
     row("queries/s, 4 connections", [f"{one['per_s']:,.0f}" for one in measured])
-    row("ours are so many times as many", [f"{first['per_s'] / one['per_s']:.1f}" for one in measured])
+    row(
+        "ours are so many times as many",
+        [f"{first['per_s'] / one['per_s']:.1f}" for one in measured],
+    )
     row(f"{RATE} queries/s, nothing else", [ms(one["idle"]) for one in measured])
     for at, stream in enumerate(first["beside"]):
         values = []
@@ -208,9 +214,7 @@ def main() -> None:
     for system, programs in systems:
         wanted = measured[0]["recall"] if measured else 0.0
         folder = options.out / system.name.split()[0]
-        measured.append(
-            measure(system, programs, folder, base, queries, truth, options, wanted)
-        )
+        measured.append(measure(system, programs, folder, base, queries, truth, options, wanted))
         raw = {"rows": len(base), "systems": measured}
         (options.out / "servers.json").write_text(json.dumps(raw))
         (options.out / "servers.md").write_text(table(*base.shape, measured))

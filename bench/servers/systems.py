@@ -63,6 +63,7 @@ class System(ABC):
     def ids(self, answer: Any) -> list[int]:
         """Return the ids of an answer."""
 
+    @abstractmethod
     def tune(self, port: int, effort: int | None) -> None:
         """Set an effort that is not part of a question."""
 
@@ -153,6 +154,9 @@ class VStream(System):
     def ids(self, answer: bytes) -> list[int]:
         """Return the ids of an answer."""
         return [point["id"] for point in json.loads(answer)["result"]["points"]]
+
+    def tune(self, port: int, effort: int | None) -> None:
+        """Nothing: it decides itself."""
 
 
 class Chroma(System):

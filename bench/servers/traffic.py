@@ -23,7 +23,7 @@ def _together(work: Sequence[Callable[[], None]]) -> None:
     def guarded(one: Callable[[], None]) -> None:
         try:
             one()
-        except BaseException as error:
+        except (Exception, SystemExit) as error:
             failed.append(error)
 
     threads = [threading.Thread(target=guarded, args=(one,)) for one in work]
@@ -68,7 +68,7 @@ def closed(connect: Callable[[], Connection], questions: Sequence[Any], seconds:
 def at_rate(
     connection: Connection, requests: Sequence[Any], rate: float, seconds: float
 ) -> list[float]:
-    """Send so many requests per second, one at a time; return each one's seconds from when it was due."""
+    """Send so many requests per second, one at a time; return seconds from when each was due."""
     times = []
     begun = time.perf_counter()
     for at in range(int(rate * seconds)):

@@ -33,7 +33,7 @@ public final class SmallUploads implements RocksDBOptionsFactory {
     public ColumnFamilyOptions createColumnOptions(
             ColumnFamilyOptions current, Collection<AutoCloseable> toClose) {
         return current.setLevelCompactionDynamicLevelBytes(true)
-                .setLevel0FileNumCompactionTrigger(1)
+                .setLevel0FileNumCompactionTrigger(2)
                 .setMaxBytesForLevelBase(FIRST_LEVEL_BYTES)
                 .setTargetFileSizeBase(TABLE_BYTES)
                 .setTargetFileSizeMultiplier(2);
