@@ -155,8 +155,8 @@ pub struct Settings {
     /// to it. 64 MiB by default. The collection does not store this setting.
     pub segment_bytes: u64,
     /// Least bytes of a part of the base image, about: without a limit to memory, a checkpoint writes the
-    /// rows of some shards that are so many bytes, or a 128th of all rows. A base image of less than twice
-    /// these bytes is written whole, and so is one of rows of one shard. 2 MiB by default. The collection
+    /// rows of some shards that are so many bytes, or a 64th of all rows. A base image of less than twice
+    /// these bytes is written whole, and so is one of rows of one shard. 4 MiB by default. The collection
     /// does not store this setting.
     pub image_part_bytes: u64,
 }
@@ -222,7 +222,7 @@ impl Ablation {
 }
 
 /// Default of [`Settings::image_part_bytes`].
-const IMAGE_PART_BYTES: u64 = 2 << 20;
+const IMAGE_PART_BYTES: u64 = 4 << 20;
 /// Default of [`Settings::segment_bytes`].
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// Bounds of the rows of such a segment: enough for some leaves, and few enough to be merged in a

@@ -10,6 +10,7 @@ const ALLOWED: &[&str] = &[
     "org.apache.flink.",
     "org.apache.avro.",
     "org.apache.kafka.",
+    "org.rocksdb.",
     "org.HdrHistogram.",
     "org.slf4j.",
 ];
