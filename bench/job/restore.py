@@ -128,10 +128,10 @@ def kind(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
             first = file.read(8)
-            file.seek(-8, os.SEEK_END)
+            file.seek(max(0, file.seek(0, os.SEEK_END) - 8))
             last = file.read(8)
     except OSError:
-        return "gone"
+        return "removed before they were looked at"
     if last == PLACES:
         return "places"
     return KINDS.get(first, first.decode() if first.startswith(b"VSTR") else "other")
@@ -178,8 +178,8 @@ def table(figures: dict) -> str:
         "|---|---|",
         f"| loaded | {figures['loaded']:.0f} s |",
         f"| state | {state / 1e6:,.0f} MB |",
-        f"| upload, mean of {len(added)} | {mean / 1e6:.1f} MB, {mean / state:.1%} |",
-        f"| upload, most | {max(totals) / 1e6:.1f} MB, {max(totals) / state:.1%} |",
+        f"| upload, mean of {len(added)} | {mean / 1e6:.1f} MB, {mean / state:.2%} |",
+        f"| upload, most | {max(totals) / 1e6:.1f} MB, {max(totals) / state:.2%} |",
     ]
     for name in sorted({name for one in added for name in one}):
         of = [one.get(name, 0) for one in added]
@@ -196,7 +196,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--vstream", type=Path, default=Path("dist/bin/vstream"))
     parser.add_argument("--out", type=Path, default=Path("run/restore"))
-    parser.add_argument("--stream", default="data/more.fbin")
+    parser.add_argument("--stream", default="data/more-1000000.fbin")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--memory", default="null", help="of each partition, such as '64 mb'")
     parser.add_argument("--interval", type=int, help="seconds; 5 per million rows if not given")

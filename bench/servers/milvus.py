@@ -36,11 +36,9 @@ class MilvusConnection(Connection):
         method, message = request
         answer = self._methods[method](message)
         kind = milvus_pb2.SearchResults if method == "Search" else milvus_pb2.MutationResult
-        # A status comes first in both, and is empty when all went well.
-        if answer[:2] not in (b"\x0a\x00", b"\x0a\x02"):
-            status = kind.FromString(answer).status
-            if status.code or status.error_code:
-                raise SystemExit(f"The server refused: {status.reason}")
+        status = kind.FromString(answer).status
+        if status.code or status.error_code:
+            raise SystemExit(f"The server refused: {status.reason}")
         return answer
 
 

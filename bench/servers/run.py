@@ -13,17 +13,15 @@ import shutil
 import socket
 import subprocess
 import time
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from harness.data import Distances, F32Array, read_fbin
 from systems import Chroma, K, System, VStream
 from traffic import at_rate, beside, closed, write
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 BATCH = 1_000
 """Rows of a request."""
@@ -35,65 +33,76 @@ SERVER, CLIENT = 0, 1
 """Their cores."""
 
 
-def read(path: Path, rows: int) -> np.ndarray:
+def unit(path: Path, rows: int) -> F32Array:
     """Return the first rows of a file of vectors, each of length 1."""
-    count, dimension = np.fromfile(path, dtype=np.uint32, count=2)
-    rows = min(rows, int(count))
-    values = np.fromfile(path, dtype=np.float32, count=rows * int(dimension), offset=8)
-    matrix = values.reshape(rows, int(dimension))
+    matrix = read_fbin(path, rows)
     return matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-30)
 
 
-def nearest(base: np.ndarray, queries: np.ndarray) -> list[set[int]]:
+def nearest(base: F32Array, queries: F32Array) -> list[set[int]]:
     """Return the ids of the nearest rows of each query."""
-    out = []
-    for query in queries:
-        alike = base @ query
-        out.append({int(one) for one in np.argpartition(-alike, K)[:K]})
-    return out
+    distances = Distances(base, "cosine")
+    every = (distances.to_all(query[None])[0] for query in queries)
+    return [{int(one) for one in np.argpartition(gaps, K)[:K]} for gaps in every]
 
 
-@contextmanager
-def started(system: System, programs: Path, folder: Path) -> Iterator[int]:
-    """Start a server on its core; yield its port."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
-    command = system.command(programs, folder / "rows", port)
-    environment = os.environ | {"ANONYMIZED_TELEMETRY": "False"}
-    with (folder / "server.log").open("w") as log:
-        pinned = ["taskset", "-c", str(SERVER), *command]
-        process = subprocess.Popen(pinned, stdout=log, stderr=log, env=environment)
-        try:
-            end = time.monotonic() + 120
-            while socket.socket().connect_ex(("127.0.0.1", port)):
-                if process.poll() is not None or time.monotonic() > end:
-                    raise SystemExit(f"{system.name} does not start: {folder / 'server.log'}")
-                time.sleep(0.2)
-            yield port
-        finally:
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
+class Server:
+    """A server on its core, until it is closed."""
+
+    def __init__(self, system: System, programs: Path, folder: Path) -> None:
+        """Start it on an empty folder."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = int(probe.getsockname()[1])
+        self._name, self._log = system.name, folder / "server.log"
+        self._command = system.command(programs, folder / "rows", self.port)
+        self._process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        command = ["taskset", "-c", str(SERVER), *self._command]
+        environment = os.environ | {"ANONYMIZED_TELEMETRY": "False"}
+        with self._log.open("a") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+        end = time.monotonic() + 120
+        while True:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return process
+            if process.poll() is not None or time.monotonic() > end:
                 process.kill()
-                process.wait()
+                raise SystemExit(f"{self._name} does not start: {self._log}")
+            time.sleep(0.2)
+
+    def close(self) -> None:
+        """End it, and wait until it has."""
+        self._process.terminate()
+        try:
+            self._process.wait(60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def restart(self) -> None:
+        """End it and start it again, with what it has."""
+        self.close()
+        self._process = self._started()
 
 
 def measure(
     system: System,
     programs: Path,
     folder: Path,
-    base: np.ndarray,
-    queries: np.ndarray,
+    base: F32Array,
+    queries: F32Array,
     truth: list[set[int]],
     options: argparse.Namespace,
     wanted: float,
 ) -> dict[str, Any]:
     """Measure one system; it has to find as much as ``wanted``."""
-    with started(system, programs, folder) as port:
+    with closing(Server(system, programs, folder)) as server:
+        port = server.port
         system.create(port, base.shape[1])
         spent = 0.0
         # Made before the clock starts, some at a time: it is the server that is measured.
@@ -107,6 +116,8 @@ def measure(
         recall, effort, questions = 0.0, None, []
         for effort in system.efforts:
             system.tune(port, effort)
+            if system.restarts_to_tune:
+                server.restart()
             questions = [system.question(query, effort) for query in queries]
             # Ours learns how far to go from the queries that it gets.
             closed(lambda: system.connect(port), questions, options.phase)
@@ -118,7 +129,7 @@ def measure(
             if recall >= wanted:
                 break
         per_s = closed(lambda: system.connect(port), questions, options.phase)
-        idle = at_rate(system.connect(port), questions, RATE, 2 * options.phase)
+        idle = ms(at_rate(system.connect(port), questions, RATE, 2 * options.phase))
         streams = []
         for rate in options.rates:
             random = np.random.default_rng(rate)
@@ -130,7 +141,7 @@ def measure(
                 lambda: system.connect(port), questions, writes, 2 * options.phase, RATE
             )
             came = answered * (rate // 10) / (2 * options.phase)
-            streams.append({"rate": rate, "came": came, "times": times})
+            streams.append({"rate": rate, "came": came, "ms": ms(times)})
     return {
         "name": system.name,
         "rows_per_s": len(base) / spent,
@@ -143,10 +154,14 @@ def measure(
     }
 
 
-def ms(times: list[float]) -> str:
-    """Return the median and the 99th percentile."""
-    p50, p99 = np.percentile(times, [50, 99])
-    return f"{1e3 * p50:.2f} / {1e3 * p99:.2f}"
+def ms(times: list[float]) -> list[float]:
+    """Return the median and the 99th percentile, in ms."""
+    return [1e3 * float(one) for one in np.percentile(times, [50, 99])]
+
+
+def shown(times: list[float]) -> str:
+    """Return both as people read them."""
+    return f"{times[0]:.2f} / {times[1]:.2f}"
 
 
 def table(rows: int, dimension: int, measured: list[dict[str, Any]]) -> str:
@@ -174,14 +189,13 @@ def table(rows: int, dimension: int, measured: list[dict[str, Any]]) -> str:
         "ours are so many times as many",
         [f"{first['per_s'] / one['per_s']:.1f}" for one in measured],
     )
-    row(f"{RATE} queries/s, nothing else", [ms(one["idle"]) for one in measured])
+    row(f"{RATE} queries/s, nothing else", [shown(one["idle"]) for one in measured])
     for at, stream in enumerate(first["beside"]):
         values = []
         for one in measured:
-            times = one["beside"][at]["times"]
-            ratio = np.percentile(times, 99) / np.percentile(one["idle"], 99)
-            came = one["beside"][at]["came"]
-            values.append(f"{ms(times)}; p99 {ratio:.2f} x idle ({came:,.0f}/s came)")
+            times, came = one["beside"][at]["ms"], one["beside"][at]["came"]
+            ratio = times[1] / one["idle"][1]
+            values.append(f"{shown(times)}; p99 {ratio:.2f} x idle ({came:,.0f}/s came)")
         row(f"the same, beside {stream['rate']:,} rows/s", values)
     return "\n".join(lines) + "\n"
 
@@ -200,8 +214,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("run/servers"))
     options = parser.parse_args()
     os.sched_setaffinity(0, {CLIENT})
-    base = read(options.data / "base.fbin", options.rows)
-    queries = read(options.data / "query.fbin", options.queries)
+    base = unit(options.data / "base.fbin", options.rows)
+    queries = unit(options.data / "query.fbin", options.queries)
     truth = nearest(base, queries)
     systems: list[tuple[System, Path]] = [(VStream(), options.vstream)]
     if "chroma" in options.peers:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 K = 10
 """Neighbours of a query."""
 
-EFFORTS = (10, 20, 40, 80, 160, 320, 640)
+EFFORTS = (10, 20, 40, 80, 160, 320, 640, 1280)
 """Candidates that a graph keeps: the least is taken that finds as much as ours."""
 
 
@@ -34,6 +34,8 @@ class System(ABC):
 
     name: str
     efforts: Sequence[int | None]
+    restarts_to_tune = False
+    """Whether :meth:`tune` has an effect only on a server that starts again."""
 
     @abstractmethod
     def command(self, programs: Path, folder: Path, port: int) -> list[str]:
@@ -164,6 +166,7 @@ class Chroma(System):
 
     name = "chroma run"
     efforts = EFFORTS
+    restarts_to_tune = True
     _AT = "/api/v2/tenants/default_tenant/databases/default_database/collections"
 
     def command(self, programs: Path, folder: Path, port: int) -> list[str]:

@@ -10,9 +10,8 @@ import org.rocksdb.DBOptions;
  *
  * <p>Rows change in no order, so the few changes of a checkpoint meet every table of the level into
  * which they are merged. By default that is one level of up to 256 MiB, rewritten whole after four
- * checkpoints. Here what changed goes on at each checkpoint, into a level of at most a tenth of all
- * tables, and from there table by table: as much is rewritten in the mean, and about as much every
- * time.
+ * checkpoints. Here what changed goes on after two, into a small level, and from there table by
+ * table: as much is rewritten in the mean, and half as much at most.
  */
 public final class SmallUploads implements RocksDBOptionsFactory {
 
