@@ -37,7 +37,7 @@ SOURCES := $(shell find Cargo.toml Cargo.lock rust-toolchain.toml crates java ex
 PYTHON_SOURCES := $(shell find python -name target -prune -o -type f \
 	\( -name '*.py' -o -name '*.pyi' -o -name '*.toml' -o -name '*.rs' -o -name '*.lock' \) -print)
 
-.PHONY: help build native java python wheel test check lint demo demo-rag run data bench chaos crash-lab serve-lab clean
+.PHONY: help build native java class-archive python wheel test check lint demo demo-rag run data bench chaos crash-lab serve-lab clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -81,7 +81,13 @@ dist/.built: $(SOURCES)
 	cp -r java/flink/target/plugins dist/
 	cp java/flink/target/lib/*.jar java/flink/target/vstream-flink-*.jar dist/lib/
 	cp java/flink/target/vstream-cluster-*.jar dist/
+	-$(MAKE) --no-print-directory class-archive
 	touch $@
+
+# Java loads classes from it 1.2 s faster than from jars. A Java that cannot write one goes without.
+class-archive:
+	VSTREAM_JAVA_OPTS=-XX:ArchiveClassesAtExit=$(CURDIR)/dist/lib/classes.jsa $(VSTREAM) run tools/class-archive.yaml > dist/archive.log 2>&1
+	rm -rf dist/class-archive dist/archive.log
 
 test: native python ## every test
 	$(CARGO) test --workspace --locked $(TESTED)

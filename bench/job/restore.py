@@ -218,12 +218,14 @@ def main() -> None:
         # The next one holds what was loaded, and may have begun before the last of it.
         uploads(folder, 2)
         figures["added"], figures["state"] = uploads(folder, arguments.checkpoints)
-    # The count goes on from that of the checkpoint.
-    counts = []
+    # The count goes on from that of the checkpoint, which its subtasks say one after the other.
+    restored = [0]
 
     def answered(line: dict) -> bool:
-        counts.append(line.get("queries", 0))
-        return counts[-1] > next(filter(None, counts), counts[-1])
+        if line.get("phase") != "stream":
+            restored.append(line.get("queries", 0))
+            return False
+        return line["queries"] > max(restored)
 
     with Run(arguments, after, restore=True) as again:
         figures["answered"] = again.until(answered)

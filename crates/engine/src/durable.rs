@@ -155,7 +155,7 @@ impl Replay for Engine {
 
     fn image(&mut self, files: &ImageFiles<'_>) -> Result<(u64, u128), Error> {
         match self.settings.index {
-            IndexKind::Cluster => self.load_image(files, &mut |_| Ok(true)),
+            IndexKind::Cluster => self.load_image(files),
             IndexKind::Flat => insert_image(self, files),
         }
     }

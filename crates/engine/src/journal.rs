@@ -23,6 +23,7 @@ use std::thread::JoinHandle;
 
 use vstream_attribute::Schema;
 use vstream_index::IndexRow;
+use vstream_store::Syncing;
 
 use crate::checkpoint::{Checkpoints, Rows, SharedState};
 use crate::compaction::{Compactor, MergeBegun};
@@ -399,12 +400,24 @@ impl Journal {
         Ok(())
     }
 
-    /// Notes the rows that are in memory now, some of which no log has. A checkpoint must follow before
-    /// any other write.
+    /// Notes the rows that are in memory now, some of which no log has. A checkpoint, or the begin of one
+    /// ([`Journal::owe`]), must follow before any other write.
     pub(crate) fn note_loaded(&mut self, live: u64, digest: u128) {
         self.hand_over();
         self.state = State { live, digest, ..self.state };
         self.group = Group::after(self.state);
+    }
+
+    /// Writes a base, if the directory outlives the process; otherwise begins it, and the next shared state
+    /// waits for it.
+    pub(crate) fn owe(&mut self, rows: &dyn Rows) -> Result<(), Error> {
+        let is_scratch = self.versions().directory().store.syncing() == Syncing::Off;
+        if !(is_scratch && self.journaling.background) {
+            return self.checkpoint(rows);
+        }
+        self.hand_over();
+        self.checkpoints.finish_running();
+        self.checkpoints.owe(&self.log, self.state, rows)
     }
 
     /// State after the last record.
@@ -431,6 +444,7 @@ impl Journal {
         self.mover = None;
         self.finish_compaction();
         self.checkpoints.finish_running();
+        self.checkpoints.settle()?;
         self.checkpoints.versions().note_end(self.state)?;
         self.checkpoints.versions().release_logs();
         self.closed = true;

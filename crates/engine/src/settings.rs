@@ -222,7 +222,7 @@ impl Ablation {
 }
 
 /// Default of [`Settings::image_part_bytes`].
-const IMAGE_PART_BYTES: u64 = 4 << 20;
+const IMAGE_PART_BYTES: u64 = 2 << 20;
 /// Default of [`Settings::segment_bytes`].
 const SEGMENT_BYTES: u64 = 64 << 20;
 /// Bounds of the rows of such a segment: enough for some leaves, and few enough to be merged in a

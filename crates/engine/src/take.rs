@@ -24,7 +24,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::layout::{delete_bitmap_name, segment_name};
-use crate::recovery::recover;
+use crate::recovery::recover_part;
 use crate::settings::{IndexKind, SegmentIndex, Settings};
 use crate::translate::Translation;
 use crate::tree::{definer, is_deleted, LiveSegment, Origin, SegmentEntry, Tree};
@@ -53,16 +53,19 @@ struct Segments<'a> {
 }
 
 impl Source {
-    /// Reads the rows that are in no segment, and opens the segments.
-    fn recover(self) -> Result<SourceRows, Error> {
+    /// Reads the rows that are in no segment, and opens the segments. Of a state with an image it reads
+    /// the rows of these shards alone, unless it remembers deletes: these have no shard.
+    fn recover(self, shards: &[bool]) -> Result<SourceRows, Error> {
         let Source { directory, manifest } = self;
         // Nobody searches this engine, so its rows need no index, and its segments no codes.
         let (index, memory, code_memory) = (IndexKind::Flat, None, None);
         let (segments, recall_guard) = (SegmentIndex::Clusters, false);
         let settings = manifest.settings.clone();
+        let remembers = settings.deletes_remembered.is_some();
         let settings = Settings { index, memory, code_memory, segments, recall_guard, ..settings };
         let mut rows = Engine::empty(settings)?;
-        recover(&directory.store, &manifest, &mut rows)?;
+        let is_part = manifest.base.image.is_some() && !remembers;
+        recover_part(&directory.store, &manifest, is_part.then_some(shards), &mut rows)?;
         Ok(SourceRows { directory, manifest, rows })
     }
 }
@@ -85,10 +88,10 @@ impl Engine {
     /// Adds the rows of the shared state in `source` whose shard passes `keep`. Returns how many.
     ///
     /// Does not change `source`. Its files may be linked, so they must never be written again, but may
-    /// be deleted. Cost: with a limit to memory some 1 us per row of a segment of the state, and an insert
-    /// per row that is in its logs; without one some 2 us per row of the first state, and an insert per
-    /// row of others. Memory holds the ids of segments, the ids of rows that are not taken from an image,
-    /// and rows of logs meanwhile.
+    /// be deleted. Those of an image that serve other shards need not be there, unless deletes are
+    /// remembered. Cost: with a limit to memory some 1 us per row of a segment of the state, and an insert
+    /// per row that is in its logs; without one some 2 us per row that is taken of the first state, and an
+    /// insert per row of others. Memory holds the ids of segments and rows of logs meanwhile.
     ///
     /// Errors: `Invalid` if dimension, metric, element, ids or groups differ from this collection's, or if
     /// its schema is not open and does not extend that of `source`
@@ -99,11 +102,11 @@ impl Engine {
         let source = self.open_source(source)?;
         let _paused = self.guard.pause();
         let theirs = source.manifest.settings.schema.clone();
+        let shards: Vec<bool> = (0..=u16::MAX).map(keep).collect();
         if self.can_load(&source.manifest)? {
-            let shards: Vec<bool> = (0..=u16::MAX).map(keep).collect();
             return self.take_image(&source, &shards);
         }
-        let source = source.recover()?;
+        let source = source.recover(&shards)?;
         let mut taken = 0;
         let known = if self.can_adopt(&source.manifest)? {
             let (adopted, known) = self.adopt(source.segments(), keep)?;

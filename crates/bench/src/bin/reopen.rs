@@ -33,6 +33,9 @@ struct Arguments {
     /// Memory for codes, in MiB; without it all are in memory.
     #[arg(long)]
     code_memory_mib: Option<u64>,
+    /// Share of the rows that is written once more at the end, and so is in logs.
+    #[arg(long, default_value_t = 0.01)]
+    rewritten: f64,
     /// Partitions that take the collection over.
     #[arg(long, default_value_t = 2)]
     parts: usize,
@@ -63,7 +66,9 @@ fn run(arguments: &Arguments) -> Result<(), RunbookError> {
         ..Settings::new(data.dimension(), arguments.metric, arguments.element)
     };
     let (rows, parts, inserts) = (*rows, *parts, *inserts);
-    let found = reopen::run(&data, &ReopenSettings { engine, dir, rows, parts, inserts })?;
+    let rewritten = (arguments.rewritten * rows as f64) as usize;
+    let found =
+        reopen::run(&data, &ReopenSettings { engine, dir, rows, rewritten, parts, inserts })?;
     println!("{found:#}");
     Ok(())
 }

@@ -1,8 +1,8 @@
 //! State that is opened: how long until a collection answers again, as it was or divided over more
 //! partitions?
 //!
-//! 1. An engine takes the rows; one in a hundred is written once more at the end, so that the log is not
-//!    empty. It is closed.
+//! 1. An engine takes the rows; some are written once more at the end, so that the log is not empty. It is
+//!    closed.
 //! 2. It is opened, and asked one query.
 //! 3. Partitions take its shards over, one after the other, and each is asked one query. The first part
 //!    is taken once more by an engine with another seed, which must insert every row.
@@ -18,8 +18,6 @@ use crate::runbook::RunbookError;
 
 /// Shards of the collection, as in a job.
 const SHARDS: usize = 128;
-/// One row in so many is written once more at the end.
-const REWRITTEN: usize = 100;
 /// Rows per commit.
 const TOGETHER: usize = 100;
 
@@ -31,6 +29,8 @@ pub struct ReopenSettings<'a> {
     pub dir: &'a Path,
     /// Rows.
     pub rows: usize,
+    /// Rows that are written once more at the end.
+    pub rewritten: usize,
     /// Partitions that take the collection over.
     pub parts: usize,
     /// Whether the first part is also inserted.
@@ -47,7 +47,7 @@ pub fn run(data: &RowFile, settings: &ReopenSettings<'_>) -> Result<Value, Runbo
     put_all(&mut engine, data, settings.rows, 1)?;
     engine.checkpoint().map_err(&refused)?;
     engine.compact().map_err(&refused)?;
-    put_all(&mut engine, data, settings.rows / REWRITTEN, 2)?;
+    put_all(&mut engine, data, settings.rewritten, 2)?;
     let loaded_s = loading.elapsed().as_secs_f64();
     let segments = engine.stats().tree.segments;
     engine.close().map_err(&refused)?;
@@ -89,6 +89,7 @@ pub fn run(data: &RowFile, settings: &ReopenSettings<'_>) -> Result<Value, Runbo
         "element": settings.engine.element.to_string(),
         "metric": settings.engine.metric.to_string(),
         "memory-bytes": settings.engine.memory,
+        "rewritten": settings.rewritten,
         "segments": segments,
         "loaded-s": loaded_s,
         "open-s": open_s,

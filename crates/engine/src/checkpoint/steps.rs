@@ -70,6 +70,9 @@ pub(crate) struct Checkpoints {
     begun: Option<u64>,
     count: u64,
     failure: Option<String>,
+    /// Rows came that no log has, and no image of them is published yet: until one is, the files are no
+    /// state.
+    is_owed: bool,
 }
 
 struct Running {
@@ -103,6 +106,7 @@ impl Checkpoints {
             begun: is_new,
             count: 0,
             failure: None,
+            is_owed: false,
         }
     }
 
@@ -197,6 +201,7 @@ impl Checkpoints {
         match result {
             Ok(()) => {
                 self.count += 1;
+                self.is_owed = false;
                 self.newest = taken.map_or(self.newest, |taken| taken.log);
                 let oldest = self.versions.manifest().logs.first().copied();
                 self.logs.drop_before(oldest.unwrap_or(self.newest));
@@ -243,6 +248,31 @@ impl Checkpoints {
         self.write_here(Arc::new(taken))
     }
 
+    /// Begins the checkpoint of rows that no log has, and returns while it is written. The next state, or
+    /// the end of the engine, waits for it. Errors: those of the next log.
+    pub(crate) fn owe(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<(), Error> {
+        self.is_owed = true;
+        let running = Running::start(&self.versions, state, None)?;
+        let prepared = running.prepared.recv();
+        self.running = Some(running);
+        if let Ok(spare) = prepared {
+            self.switch(spare, log, state, rows);
+        }
+        Ok(())
+    }
+
+    /// Waits for the checkpoint that was owed, if one was. Errors: why it could not be written.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
+        if self.is_owed {
+            self.finish_running();
+        }
+        if !self.is_owed {
+            return Ok(());
+        }
+        let why = self.failure.as_deref().unwrap_or("the engine gave it up");
+        Err(Error::unavailable(format!("the image of rows that no log has was not written: {why}")))
+    }
+
     fn write_here(&mut self, taken: Arc<Taken>) -> Result<(), Error> {
         let result = write(&self.versions, &taken);
         self.note(result.clone(), Some(taken));
@@ -279,6 +309,9 @@ impl Checkpoints {
         state: State,
         rows: &dyn Rows,
     ) -> Result<SharedState, Error> {
+        if self.settle().is_err() {
+            self.here(log, state, rows)?;
+        }
         if self.running.as_ref().is_some_and(|running| running.switched.is_some()) {
             // The log that the checkpoint prepared is the next one; wait for it, so that logs stay
             // in order.

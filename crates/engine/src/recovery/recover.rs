@@ -103,9 +103,26 @@ pub(crate) fn recover(
     manifest: &Manifest,
     rows: &mut dyn Replay,
 ) -> Result<Recovered, Error> {
-    let mut state = recover_base(store, manifest, rows)?;
+    recover_part(store, manifest, None, rows)
+}
+
+/// As [`recover`], for the rows of some shards alone, if the base is an image or nothing.
+///
+/// Files that serve other shards are not opened and need not be there. Those that are read have their
+/// checksums; that the rows are all of the state's, by number and digest, is what whoever takes all of
+/// them knows.
+///
+/// * `wanted`: by shard; `None` for all.
+pub(crate) fn recover_part(
+    store: &FileStore,
+    manifest: &Manifest,
+    wanted: Option<&[bool]>,
+    rows: &mut dyn Replay,
+) -> Result<Recovered, Error> {
+    let mut state = recover_base(store, manifest, wanted, rows)?;
     let mut group = GroupReplay::new(&manifest.settings, Some(manifest.known), rows, &mut state);
     group.fuzzy = manifest.base.image.as_ref();
+    group.wanted = wanted;
     let mut replay = LogReplay { store, manifest, group };
     replay.end_fuzzy_time()?;
     let mut logs: Vec<LogEnd> = Vec::new();
@@ -146,11 +163,12 @@ pub(crate) fn recover(
 fn recover_base(
     store: &FileStore,
     manifest: &Manifest,
+    wanted: Option<&[bool]>,
     rows: &mut dyn Replay,
 ) -> Result<State, Error> {
     let base = &manifest.base;
     let Some(image) = &base.image else { return recover_segments(store, manifest, rows) };
-    let files = ImageFiles { store, image, settings: &manifest.settings };
+    let files = ImageFiles { store, image, settings: &manifest.settings, wanted };
     if let Some(summary) = files.whole()? {
         if (summary.rows, summary.digest) != (base.state.live, base.state.digest) {
             let what = "this is not the image that is named";
@@ -292,7 +310,8 @@ impl LogReplay<'_> {
         if self.group.state.lsn < base.state.lsn {
             return Ok(());
         }
-        if self.group.fuzzy.take().is_some() && *self.group.state != base.state {
+        let is_all = self.group.wanted.is_none();
+        if self.group.fuzzy.take().is_some() && is_all && *self.group.state != base.state {
             let name = self.store.describe(COLLECTION);
             let what =
                 "the parts of its base image and the logs do not lead to the rows that it knows";

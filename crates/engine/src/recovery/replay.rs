@@ -19,6 +19,8 @@ pub(crate) struct GroupReplay<'a> {
     known: Option<State>,
     /// The base image, until the state is one that it had as a whole.
     pub(super) fuzzy: Option<&'a Image>,
+    /// By shard, whether its rows are wanted; `None` for all. The state is that of the wanted rows.
+    pub(super) wanted: Option<&'a [bool]>,
     vector: Vec<f32>,
     unset: Vec<u16>,
     pub(super) rows: &'a mut dyn Replay,
@@ -34,7 +36,7 @@ impl<'a> GroupReplay<'a> {
         state: &'a mut State,
     ) -> GroupReplay<'a> {
         let (vector, unset) = (vec![0.0; settings.dimension], Vec::new());
-        GroupReplay { settings, known, fuzzy: None, vector, unset, rows, state }
+        GroupReplay { settings, known, fuzzy: None, wanted: None, vector, unset, rows, state }
     }
 
     /// Applies the records of a group whose checksum matches, without those up to the state's LSN.
@@ -48,13 +50,13 @@ impl<'a> GroupReplay<'a> {
                 return Err("a record that cannot be".to_owned());
             };
             if lsn > self.state.lsn {
-                self.record(&record, element)?;
+                self.record(record, element)?;
             }
         }
         if !records.is_empty() {
             return Err("bytes are left over after its records".to_owned());
         }
-        if self.fuzzy.is_some() {
+        if self.fuzzy.is_some() || self.wanted.is_some() {
             // A log ends where a part begins, so that a group does too.
             return Ok(());
         }
@@ -71,8 +73,27 @@ impl<'a> GroupReplay<'a> {
         Ok(())
     }
 
+    /// What a record says of wanted rows; `None` if nothing. An upsert to another shard takes its row away
+    /// from here.
+    fn of_wanted<'r>(&self, record: Record<'r>) -> Option<Record<'r>> {
+        let Some(wanted) = self.wanted else { return Some(record) };
+        let is_here = |id| self.rows.version_of(id).is_some();
+        match record {
+            Record::Upsert { key, .. } if wanted[usize::from(key.shard)] => Some(record),
+            Record::Upsert { key: RowKey { id, version, .. }, .. } => {
+                is_here(id).then_some(Record::Delete { id, version })
+            }
+            Record::Update { id, .. } | Record::Delete { id, .. } => is_here(id).then_some(record),
+            Record::Remember { .. } => None,
+        }
+    }
+
     /// Applies one record. Errors: no engine wrote it after those before.
-    fn record(&mut self, record: &Record<'_>, element: Element) -> Result<(), String> {
+    fn record(&mut self, record: Record<'_>, element: Element) -> Result<(), String> {
+        let Some(record) = &self.of_wanted(record) else {
+            self.state.pass_over();
+            return Ok(());
+        };
         let GroupReplay { rows, state, vector: values, unset, fuzzy, .. } = self;
         if let Some(image) = fuzzy {
             if !fuzzy::is_to_apply(image, record, *rows, state)? {

@@ -118,7 +118,9 @@ fn verify_collection(store: &FileStore, verified: &mut Verified) -> Result<(), E
         named.push(remembered_name(manifest.base.remembered));
     }
     if let Some(image) = &manifest.base.image {
-        named.extend(ImageFiles { store, image, settings: &manifest.settings }.names()?);
+        named.extend(
+            ImageFiles { store, image, settings: &manifest.settings, wanted: None }.names()?,
+        );
     }
     count_files(store, &named, verified)?;
     let recovered = recover(store, &manifest, &mut Versions::of(&manifest))?;

@@ -17,7 +17,7 @@ use super::MANIFEST;
 use crate::layout::base_file;
 
 /// Most parts into which the turns divide an image.
-const GROUPS_MAX: u64 = 64;
+const GROUPS_MAX: u64 = 128;
 /// Parts above which the next one takes all shards. There are twice [`GROUPS_MAX`] as a rule.
 const PARTS_MAX: usize = 1024;
 /// A part may exceed its share by one in this many, so that shards of about equal length fit whole.

@@ -35,6 +35,8 @@ pub(crate) struct ImageFiles<'a> {
     pub(crate) image: &'a Image,
     /// Those of the collection.
     pub(crate) settings: &'a Settings,
+    /// By shard, whether its rows are wanted; `None` for all. No other file is opened.
+    pub(crate) wanted: Option<&'a [bool]>,
 }
 
 /// A file that serves a shard.
@@ -67,7 +69,7 @@ impl ImageFiles<'_> {
         Ok(summary)
     }
 
-    /// The names of all files of the image. Errors: as [`ImageFiles::summary_of`].
+    /// The names of all wanted files of the image. Errors: as [`ImageFiles::summary_of`].
     pub(crate) fn names(&self) -> Result<Vec<String>, Error> {
         let manifest = |part: &Part| format!("{}{MANIFEST}", base_prefix(part.number));
         let manifests = self.image.parts().iter().map(manifest);
@@ -132,7 +134,9 @@ impl ImageFiles<'_> {
         for (part, at) in self.image.parts().iter().zip(0..) {
             let prefix = base_prefix(part.number);
             let files = self.summary_of(part)?.files.into_iter();
-            let files = files.filter(|file| self.image.part_of(file.shard) == at);
+            let is_wanted = |shard| self.wanted.is_none_or(|wanted| wanted[usize::from(shard)]);
+            let files =
+                files.filter(|file| self.image.part_of(file.shard) == at && is_wanted(file.shard));
             served.extend(files.map(|file| Served {
                 name: format!("{prefix}{}", file_name(file.shard)),
                 file,
@@ -186,10 +190,12 @@ impl ImageFiles<'_> {
         Ok(source)
     }
 
-    /// Errors if the rows of an image of one part are not those that it had. What the rows of several
+    /// Errors if all rows of an image of one part are not those that it had. What the rows of several
     /// parts become is known when the logs are replayed.
     fn check(&self, sum: Sum) -> Result<(u64, u128), Error> {
-        if self.whole()?.is_some_and(|summary| summary.digest != sum.digest) {
+        if self.wanted.is_none()
+            && self.whole()?.is_some_and(|summary| summary.digest != sum.digest)
+        {
             return Err(Error::corrupt(
                 Path::new(&self.manifest()),
                 "the rows of the files are not those of the manifest (digest differs)",

@@ -12,23 +12,14 @@ use crate::snapshot::ImageFiles;
 
 impl Engine {
     /// Fills this engine, which is empty and has an index of leaves, with rows of an image. Returns the
-    /// number and the digest of all rows of the image.
-    ///
-    /// * `admit`: is given every row, and says whether the engine gets it.
+    /// number and the digest of the wanted rows.
     ///
     /// Rows that the image has in leaves are not routed again; all others are inserted, which logs them.
-    /// Errors: those of `ImageFiles::read_leaves` and of `admit`; `Corrupt` if an id comes twice; `Invalid` for a row
+    /// Errors: those of `ImageFiles::read_leaves`; `Corrupt` if an id comes twice; `Invalid` for a row
     /// that no engine accepts.
-    pub(crate) fn load_image(
-        &mut self,
-        files: &ImageFiles<'_>,
-        admit: &mut dyn FnMut(&Row<'_>) -> Result<bool, Error>,
-    ) -> Result<(u64, u128), Error> {
+    pub(crate) fn load_image(&mut self, files: &ImageFiles<'_>) -> Result<(u64, u128), Error> {
         let mut load = Some(self.tree.begin_load());
         let read = files.read_leaves(&mut |serial, row| {
-            if !admit(row)? {
-                return Ok(());
-            }
             let Some(serial) = serial else {
                 // No row of a leaf comes after this one.
                 self.end_load(load.take(), files)?;

@@ -176,16 +176,49 @@ fn run(index: IndexKind, remembers: bool, seed: u64) {
     taken(&mut engine, &model, dir.path(), &made);
 }
 
-/// The rows of a state with many parts, taken by three engines.
+/// A copy of the state of this moment.
+fn shared(engine: &mut Engine) -> tempfile::TempDir {
+    let (state, copy) =
+        (engine.share().expect("a state"), tempfile::tempdir().expect("a directory"));
+    for file in state.files().expect("files") {
+        std::fs::copy(&file.path, copy.path().join(&file.name)).expect("copied");
+    }
+    std::fs::write(copy.path().join("COLLECTION"), state.manifest()).expect("written");
+    copy
+}
+
+/// Removes the files of an image that serve shards which do not pass; returns how many.
+fn remove_shards(dir: &Path, keep: &dyn Fn(u16) -> bool) -> usize {
+    let mut removed = 0;
+    for entry in std::fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().expect("a name").to_string_lossy();
+        let shard = name.split_once(".shard-").and_then(|(_, rest)| rest.strip_suffix(".rows"));
+        if shard.is_some_and(|shard| !keep(shard.parse().expect("a shard"))) {
+            std::fs::remove_file(&path).expect("removed");
+            removed += 1;
+        }
+    }
+    removed
+}
+
+/// The rows of a state with many parts, taken by three engines. Unless deletes are remembered, each
+/// needs the files of its own shards alone.
 fn taken(engine: &mut Engine, model: &Model, dir: &Path, made: &Settings) {
     // A state is the files that a crash would leave, if its log is empty.
     engine.commit().expect("a commit");
-    let state = copied(dir);
     let mut all = BTreeMap::new();
     for third in 0..3 {
+        let state = copied(dir);
         let target = tempfile::tempdir().expect("a directory");
         let mut ours = create(target.path(), made.clone());
+        let scratch = tempfile::tempdir().expect("a directory");
+        let builder = Engine::builder().dir(scratch.path()).scratch();
+        let mut theirs = builder.create(made.clone()).expect("an engine");
         let keep = |shard: u16| shard % 3 == third;
+        if made.deletes_remembered.is_none() {
+            assert!(remove_shards(state.path(), &keep) > 0, "no file of another shard");
+        }
         let count = ours.take_shared(state.path(), &keep).expect("a state");
         let expected: BTreeMap<u64, Held> = model
             .rows
@@ -197,6 +230,12 @@ fn taken(engine: &mut Engine, model: &Model, dir: &Path, made: &Settings) {
         assert!(rows(&ours) == expected, "other rows of third {third}");
         ours.close().expect("closed");
         assert!(rows(&open(target.path(), made)) == expected, "other rows when opened again");
+        // This one writes its image meanwhile.
+        theirs.take_shared(state.path(), &keep).expect("a state");
+        let shared = shared(&mut theirs);
+        assert!(rows(&open(shared.path(), made)) == expected, "other rows in the next state");
+        theirs.close().expect("closed");
+        assert!(rows(&open(scratch.path(), made)) == expected, "other rows when closed");
         all.extend(expected);
     }
     assert!(all == model.rows);
@@ -211,4 +250,5 @@ fn every_moment_opens_as_it_was() {
 #[test]
 fn every_moment_of_a_flat_index_opens_as_it_was() {
     run(IndexKind::Flat, true, 3);
+    run(IndexKind::Flat, false, 4);
 }

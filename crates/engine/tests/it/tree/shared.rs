@@ -313,9 +313,11 @@ fn short_logs_do_not_pile_up() {
     }
 }
 
-/// A hundred states of 20,000 rows, one per cent of which are written again between two of them.
+/// Four hundred states of 20,000 rows, one per cent of which are written again between two of them: so
+/// many that it does not matter whether the last part of an image just fits.
 /// Returns what was new on average, and the largest state, as parts of the rows.
 fn churn(memory: Option<u64>, path: &Path) -> (f64, f64) {
+    const STATES: u64 = 400;
     const ROWS: usize = 20_000;
     const DIMENSION: usize = 64;
     let settings = Settings {
@@ -353,7 +355,7 @@ fn churn(memory: Option<u64>, path: &Path) -> (f64, f64) {
     }
     let mut known = keys(&engine.share().expect("a state"));
     let (mut new, mut largest) = (0, 0);
-    for version in 2..102 {
+    for version in 2..=STATES + 1 {
         for _ in 0..ROWS / 100 {
             next = write(&mut engine, next, version);
         }
@@ -363,7 +365,7 @@ fn churn(memory: Option<u64>, path: &Path) -> (f64, f64) {
         known = files;
     }
     let rows = (ROWS * DIMENSION * size_of::<f32>()) as f64;
-    (new as f64 / 100.0 / rows, largest as f64 / rows)
+    (new as f64 / STATES as f64 / rows, largest as f64 / rows)
 }
 
 #[test]

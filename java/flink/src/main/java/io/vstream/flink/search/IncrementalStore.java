@@ -60,6 +60,9 @@ final class IncrementalStore implements SegmentSnapshotStore {
     private static final Pattern KEY =
             Pattern.compile("[0-9a-f]{16}\\.([a-z]+-\\d{10}(?:\\.[A-Za-z0-9-]+)*)\\.[0-9a-f]{16}");
 
+    /** A file with the rows of one shard. */
+    private static final Pattern ROWS = Pattern.compile("base-\\d{10}\\.shard-(\\d+)\\.rows");
+
     private final UUID engine = UUID.randomUUID();
     private final KeyGroupRange shards;
 
@@ -264,9 +267,18 @@ final class IncrementalStore implements SegmentSnapshotStore {
         List<HandleAndLocalPath> files = new ArrayList<>(state.getSharedState());
         files.addAll(state.getPrivateState());
         for (HandleAndLocalPath file : files) {
-            copies.put(folder.resolve(nameIn(file.getLocalPath())), file.getHandle());
+            String name = nameIn(file.getLocalPath());
+            if (isWanted(name)) {
+                copies.put(folder.resolve(name), file.getHandle());
+            }
         }
         transfers.download(copies);
+    }
+
+    /** False for the rows of a shard of another subtask: {@code NativeEngine.take} needs none. */
+    private boolean isWanted(String name) {
+        var parts = ROWS.matcher(name);
+        return !parts.matches() || shards.contains(Integer.parseInt(parts.group(1)));
     }
 
     /** The name in a key, which may come from anywhere: there is no folder in it. */
