@@ -55,8 +55,12 @@ def main() -> int:
     default = {"moto": "moto_server", "versitygw": "versitygw"}[arguments.server]
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        command = server_command(arguments.server, arguments.program or default, port, folder)
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        command = server_command(
+            arguments.server, arguments.program or default, port, folder
+        )
+        server = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             wait_until_it_answers(server, port)
             endpoint = f"http://127.0.0.1:{port}"
@@ -71,7 +75,9 @@ def main() -> int:
                 "NO_PROXY": "127.0.0.1",
                 "VSTREAM_TEST_S3": f"s3://{BUCKET}",
             }
-            return subprocess.run(arguments.command, env=environment, check=False).returncode
+            return subprocess.run(
+                arguments.command, env=environment, check=False
+            ).returncode
         finally:
             server.terminate()
             server.wait()
