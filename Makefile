@@ -86,6 +86,7 @@ dist/.built: $(SOURCES)
 
 # Java loads classes from it 1.2 s faster than from jars. A Java that cannot write one goes without.
 class-archive:
+	rm -f dist/lib/classes.jsa
 	VSTREAM_JAVA_OPTS=-XX:ArchiveClassesAtExit=$(CURDIR)/dist/lib/classes.jsa $(VSTREAM) run tools/class-archive.yaml > dist/archive.log 2>&1
 	rm -rf dist/class-archive dist/archive.log
 

@@ -155,8 +155,8 @@ pub struct Settings {
     /// to it. 64 MiB by default. The collection does not store this setting.
     pub segment_bytes: u64,
     /// Least bytes of a part of the base image, about: without a limit to memory, a checkpoint writes the
-    /// rows of some shards that are so many bytes, or a 64th of all rows. A base image of less than twice
-    /// these bytes is written whole, and so is one of rows of one shard. 4 MiB by default. The collection
+    /// rows of some shards that are so many bytes, or a 128th of all rows. A base image of less than twice
+    /// these bytes is written whole, and so is one of rows of one shard. 2 MiB by default. The collection
     /// does not store this setting.
     pub image_part_bytes: u64,
 }

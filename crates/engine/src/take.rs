@@ -54,17 +54,18 @@ struct Segments<'a> {
 
 impl Source {
     /// Reads the rows that are in no segment, and opens the segments. Of a state with an image it reads
-    /// the rows of these shards alone, unless it remembers deletes: these have no shard.
-    fn recover(self, shards: &[bool]) -> Result<SourceRows, Error> {
+    /// the rows of these shards alone, unless deletes are wanted that it remembers: these have no shard.
+    fn recover(self, shards: &[bool], with_deletes: bool) -> Result<SourceRows, Error> {
         let Source { directory, manifest } = self;
         // Nobody searches this engine, so its rows need no index, and its segments no codes.
         let (index, memory, code_memory) = (IndexKind::Flat, None, None);
         let (segments, recall_guard) = (SegmentIndex::Clusters, false);
         let settings = manifest.settings.clone();
-        let remembers = settings.deletes_remembered.is_some();
+        let deletes_remembered = settings.deletes_remembered.filter(|_| with_deletes);
         let settings = Settings { index, memory, code_memory, segments, recall_guard, ..settings };
+        let settings = Settings { deletes_remembered, ..settings };
         let mut rows = Engine::empty(settings)?;
-        let is_part = manifest.base.image.is_some() && !remembers;
+        let is_part = manifest.base.image.is_some() && !with_deletes;
         recover_part(&directory.store, &manifest, is_part.then_some(shards), &mut rows)?;
         Ok(SourceRows { directory, manifest, rows })
     }
@@ -88,10 +89,11 @@ impl Engine {
     /// Adds the rows of the shared state in `source` whose shard passes `keep`. Returns how many.
     ///
     /// Does not change `source`. Its files may be linked, so they must never be written again, but may
-    /// be deleted. Those of an image that serve other shards need not be there, unless deletes are
-    /// remembered. Cost: with a limit to memory some 1 us per row of a segment of the state, and an insert
+    /// be deleted. Those of an image that serve other shards need not be there, unless this
+    /// engine remembers deletes. Cost: with a limit to memory some 1 us per row of a segment of the state, and an insert
     /// per row that is in its logs; without one some 2 us per row that is taken of the first state, and an
-    /// insert per row of others. Memory holds the ids of segments and rows of logs meanwhile.
+    /// insert per row of others. Memory holds the ids of segments, rows of logs, and all that is taken of
+    /// further states, meanwhile.
     ///
     /// Errors: `Invalid` if dimension, metric, element, ids or groups differ from this collection's, or if
     /// its schema is not open and does not extend that of `source`
@@ -106,7 +108,7 @@ impl Engine {
         if self.can_load(&source.manifest)? {
             return self.take_image(&source, &shards);
         }
-        let source = source.recover(&shards)?;
+        let source = source.recover(&shards, self.remembered.is_some())?;
         let mut taken = 0;
         let known = if self.can_adopt(&source.manifest)? {
             let (adopted, known) = self.adopt(source.segments(), keep)?;

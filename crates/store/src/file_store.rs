@@ -96,12 +96,12 @@ impl FileStore {
         Ok(())
     }
 
-    /// The directory, and whether its files are synced: for another store over the same files.
     /// Whether it forces files to the disk.
     pub fn syncing(&self) -> Syncing {
         self.disk.syncing
     }
 
+    /// The directory, and whether its files are synced: for another store over the same files.
     pub(crate) fn parts(&self) -> (Arc<dyn Files>, Syncing) {
         (self.disk.files.clone(), self.disk.syncing)
     }

@@ -23,11 +23,7 @@ const SMALL: [&str; 4] =
 /// jars.
 pub(crate) fn command(class: &str) -> Result<Command, Failure> {
     let mut command = Command::new(java()?);
-    command.env(PLUGINS, plugins()?).args(SMALL).args(class_archive()).args([
-        "-cp",
-        &class_path()?,
-        class,
-    ]);
+    command.env(PLUGINS, plugins()?).args(SMALL).args(["-cp", &class_path()?, class]);
     let extra = env::var("VSTREAM_JAVA_OPTS").unwrap_or_default();
     // Options of the machine come before the class.
     if !extra.trim().is_empty() {
@@ -80,8 +76,13 @@ pub(super) fn class_path() -> Result<String, Failure> {
 }
 
 /// The options that load classes from the archive beside the jars, if there is one. An archive of other
-/// jars, or of another Java, is passed over without a word: then the start takes a second longer.
-pub(super) fn class_archive() -> Vec<String> {
+/// jars, or of another Java, is passed over without a word: then the start takes longer.
+///
+/// * `extra`: what the user adds; their own archive counts.
+pub(super) fn class_archive(extra: &str) -> Vec<String> {
+    if extra.contains("SharedArchiveFile") || extra.contains("ArchiveClassesAtExit") {
+        return Vec::new();
+    }
     let archive = home().map(|home| home.join("lib").join(CLASS_ARCHIVE));
     match archive.ok().filter(|archive| archive.is_file()) {
         Some(archive) => {

@@ -247,8 +247,8 @@ fn flags(job: &JobSettings) -> Vec<String> {
         "-XX:+ExitOnOutOfMemoryError".to_owned(),
         "-Dfile.encoding=UTF-8".to_owned(),
     ];
-    flags.extend(install::class_archive());
     let extra = std::env::var("VSTREAM_JAVA_OPTS").unwrap_or_default();
+    flags.extend(install::class_archive(&extra));
     flags.extend(extra.split_whitespace().map(str::to_owned));
     flags
 }

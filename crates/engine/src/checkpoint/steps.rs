@@ -249,7 +249,8 @@ impl Checkpoints {
     }
 
     /// Begins the checkpoint of rows that no log has, and returns while it is written. The next state, or
-    /// the end of the engine, waits for it. Errors: those of the next log.
+    /// the end of the engine, waits for it. Errors: those of the next log, and of the image if it could not
+    /// begin beside the caller.
     pub(crate) fn owe(&mut self, log: &Log, state: State, rows: &dyn Rows) -> Result<(), Error> {
         self.is_owed = true;
         let running = Running::start(&self.versions, state, None)?;
@@ -258,7 +259,11 @@ impl Checkpoints {
         if let Ok(spare) = prepared {
             self.switch(spare, log, state, rows);
         }
-        Ok(())
+        if self.running.as_ref().is_some_and(|running| running.taken.is_some()) {
+            return Ok(());
+        }
+        self.finish_running();
+        self.here(log, state, rows)
     }
 
     /// Waits for the checkpoint that was owed, if one was. Errors: why it could not be written.
@@ -379,7 +384,8 @@ impl Running {
                     take.recv().map_err(|_| gone())?
                 }
             };
-            // A writer may wait for a memtable to leave memory; nobody waits for an image.
+            // A writer may wait for a memtable to leave memory; for an image only whoever shares a state
+            // just after rows were taken.
             if matches!(taken.capture, Capture::Image(_)) {
                 yield_to_others();
             }

@@ -13,7 +13,7 @@
 //! 3. An update or delete of a row that is not there: as in 2.
 //! 4. Any other record is applied. The row that it changes, if there is one, is the one that was there.
 //!
-//! So at the end each shard has the rows of one moment. Their number and digest are then those that the
+//! So at the end each shard has the rows of one moment. If all rows are wanted, their number and digest are then those that the
 //! manifest says, or something is corrupt. Deletes that are remembered are those of that moment.
 
 use vstream_index::RowKey;

@@ -1,7 +1,7 @@
 //! Reads a base image: the files of all its parts that serve a shard, as one set of rows.
 //!
 //! A row that moved from shard to shard may be in the files of both, if these are of different moments.
-//! Then the row of the newer part counts. With more than one part a first pass over all files finds the
+//! Then the row of the newer part counts. With more than one part a first pass over all wanted files finds the
 //! ids that come more than once, so that nobody gets a row that does not count.
 
 use std::collections::HashSet;

@@ -236,6 +236,14 @@ fn taken(engine: &mut Engine, model: &Model, dir: &Path, made: &Settings) {
         assert!(rows(&open(shared.path(), made)) == expected, "other rows in the next state");
         theirs.close().expect("closed");
         assert!(rows(&open(scratch.path(), made)) == expected, "other rows when closed");
+        if made.deletes_remembered.is_some() {
+            // One that remembers none needs no other file, whatever the state remembers.
+            remove_shards(state.path(), &keep);
+            let settings = Settings { deletes_remembered: None, ..made.clone() };
+            let mut forgetful = Engine::create(settings).expect("an engine");
+            forgetful.take_shared(state.path(), &keep).expect("a state");
+            assert!(rows(&forgetful) == expected, "other rows without deletes");
+        }
         all.extend(expected);
     }
     assert!(all == model.rows);

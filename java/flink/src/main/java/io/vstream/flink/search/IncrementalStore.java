@@ -65,6 +65,7 @@ final class IncrementalStore implements SegmentSnapshotStore {
 
     private final UUID engine = UUID.randomUUID();
     private final KeyGroupRange shards;
+    private final boolean wantsAll;
 
     /** Files by key, for each checkpoint that is complete or may become it. */
     private final SortedMap<Long, Map<String, StreamStateHandle>> uploaded = new TreeMap<>();
@@ -83,10 +84,13 @@ final class IncrementalStore implements SegmentSnapshotStore {
 
     /**
      * @param shards that the subtask owns
+     * @param wantsAll true if the engine takes more from a state than the rows of its shards, which
+     *     are the deletes that it remembers
      * @param brought folder for files on their way from a remote level into a savepoint
      */
-    IncrementalStore(KeyGroupRange shards, Path brought) {
+    IncrementalStore(KeyGroupRange shards, boolean wantsAll, Path brought) {
         this.shards = shards;
+        this.wantsAll = wantsAll;
         transfers = new FileTransfers("vstream-copy-" + shards.getStartKeyGroup(), brought);
     }
 
@@ -275,10 +279,10 @@ final class IncrementalStore implements SegmentSnapshotStore {
         transfers.download(copies);
     }
 
-    /** False for the rows of a shard of another subtask: {@code NativeEngine.take} needs none. */
+    /** False for the rows of a shard of another subtask, which the engine will not ask for. */
     private boolean isWanted(String name) {
         var parts = ROWS.matcher(name);
-        return !parts.matches() || shards.contains(Integer.parseInt(parts.group(1)));
+        return wantsAll || !parts.matches() || shards.contains(Integer.parseInt(parts.group(1)));
     }
 
     /** The name in a key, which may come from anywhere: there is no folder in it. */

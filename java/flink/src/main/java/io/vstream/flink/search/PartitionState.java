@@ -1,5 +1,6 @@
 package io.vstream.flink.search;
 
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.vstream.flink.fault.Fault;
 import io.vstream.nativecore.NativeEngine;
 import io.vstream.nativecore.NativeState;
@@ -19,6 +20,8 @@ import org.apache.flink.runtime.state.SnapshotResult;
  */
 final class PartitionState implements AutoCloseable {
 
+    private static final ObjectMapper JSON = new ObjectMapper();
+
     private final PartitionSettings settings;
     private final KeyGroupRange shards;
     private final Path folder;
@@ -36,7 +39,13 @@ final class PartitionState implements AutoCloseable {
         this.shards = shards;
         Files.createDirectories(parent);
         folder = Files.createTempDirectory(parent, "partition-" + partition + "-");
-        this.store = new IncrementalStore(shards, folder.resolve("brought"));
+        this.store =
+                new IncrementalStore(
+                        shards, remembersDeletes(settings.collection()), folder.resolve("brought"));
+    }
+
+    private static boolean remembersDeletes(String collection) throws IOException {
+        return JSON.readTree(collection).hasNonNull("deletes-remembered");
     }
 
     /** Opens the engine with what the handles hold; empty if there are none. */

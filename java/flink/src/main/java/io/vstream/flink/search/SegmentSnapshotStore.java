@@ -55,8 +55,9 @@ interface SegmentSnapshotStore extends AutoCloseable {
     /**
      * The states to restore.
      *
-     * @param states folders, each with a state as {@link io.vstream.nativecore.NativeEngine#open}
-     *     and {@link io.vstream.nativecore.NativeEngine#take} want it
+     * @param states folders, each with a state as {@link io.vstream.nativecore.NativeEngine#take}
+     *     wants it for the subtask's shards; if it is whole, as {@link
+     *     io.vstream.nativecore.NativeEngine#open} wants it, too
      * @param whole there is one, of exactly this subtask's shards: the engine may go on with it
      */
     record Restored(List<Path> states, boolean whole) {}

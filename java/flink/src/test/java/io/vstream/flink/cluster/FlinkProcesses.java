@@ -47,6 +47,7 @@ final class FlinkProcesses implements AutoCloseable {
 
     /**
      * Parts of paths of what a cluster does not have; the rest of the test's class path is Flink.
+     * It has snappy, which compresses its state.
      */
     private static final List<String> NOT_FLINK =
             List.of(
@@ -57,7 +58,6 @@ final class FlinkProcesses implements AutoCloseable {
                     "fasterxml",
                     "zstd",
                     "lz4",
-                    "snappy",
                     "junit",
                     "opentest4j",
                     "apiguardian",

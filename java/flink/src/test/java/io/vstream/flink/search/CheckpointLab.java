@@ -69,7 +69,7 @@ final class CheckpointLab implements AutoCloseable {
         this.inlineBytes = inlineBytes;
         checkpoints = Files.createDirectories(folder.resolve("checkpoints"));
         Files.createDirectories(checkpoints.resolve("shared"));
-        store = new IncrementalStore(shards, folder.resolve(name + "-brought"));
+        store = new IncrementalStore(shards, false, folder.resolve(name + "-brought"));
         var found =
                 store.download(
                         List.of(restored),

@@ -14,6 +14,7 @@ import io.vstream.nativecore.NativeState;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.concurrent.CancellationException;
@@ -362,9 +363,48 @@ class IncrementalStoreTest {
                             file);
             Path into = Files.createTempDirectory(folder, "refused");
             assertThatThrownBy(
-                            () -> new IncrementalStore(all(), into).download(List.of(handle), into))
+                            () ->
+                                    new IncrementalStore(all(), false, into)
+                                            .download(List.of(handle), into))
                     .isInstanceOf(IOException.class)
                     .hasMessageContaining("is no file of search state");
+        }
+    }
+
+    /** An engine that remembers deletes takes those of all shards. */
+    @Test
+    void rowsOfOtherShardsAreNotCopiedUnlessAllAreWanted() throws Exception {
+        StreamStateHandle file = new ByteStreamStateHandle("file", new byte[] {1});
+        List<String> names =
+                List.of(
+                        "base-0000000001.MANIFEST",
+                        "base-0000000001.shard-063.rows",
+                        "base-0000000001.shard-064.rows",
+                        "base-0000000002.shard-1000.rows",
+                        "log-0000000003");
+        String sum = "0123456789abcdef";
+        var files =
+                names.stream()
+                        .map(name -> HandleAndLocalPath.of(file, sum + "." + name + "." + sum));
+        var handle =
+                new IncrementalRemoteKeyedStateHandle(
+                        UUID.randomUUID(), all(), 1, files.toList(), List.of(), file);
+        for (boolean wantsAll : new boolean[] {false, true}) {
+            Path into = Files.createTempDirectory(folder, "copied");
+            try (var store = new IncrementalStore(new KeyGroupRange(0, 63), wantsAll, into)) {
+                var restored = store.download(List.of(handle), into);
+                assertThat(restored.whole()).isFalse();
+                List<String> wanted = new ArrayList<>(names);
+                wanted.add(NativeState.MANIFEST);
+                if (!wantsAll) {
+                    wanted.remove("base-0000000001.shard-064.rows");
+                    wanted.remove("base-0000000002.shard-1000.rows");
+                }
+                try (var copied = Files.list(restored.states().get(0))) {
+                    assertThat(copied.map(path -> path.getFileName().toString()))
+                            .containsExactlyInAnyOrderElementsOf(wanted);
+                }
+            }
         }
     }
 
