@@ -1,6 +1,5 @@
 package io.vstream.flink.search;
 
-import com.fasterxml.jackson.databind.ObjectMapper;
 import io.vstream.flink.fault.Fault;
 import io.vstream.nativecore.NativeEngine;
 import io.vstream.nativecore.NativeState;
@@ -12,6 +11,7 @@ import java.util.concurrent.RunnableFuture;
 import org.apache.flink.runtime.state.KeyGroupRange;
 import org.apache.flink.runtime.state.KeyedStateHandle;
 import org.apache.flink.runtime.state.SnapshotResult;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
  * The engine of one partition and its files: restored when the subtask begins, shared at every
