@@ -266,11 +266,18 @@ impl Window {
         if !self.is_spread && !self.is_short() {
             let later = self.later();
             self.is_spread = later >= LATER_FAIR;
-            if self.is_spread {
-                // The first queries do not outvote the later ones.
-                let early = self.audits.len() - later;
-                self.audits.drain(..early.saturating_sub(later));
-            }
+            self.outvote_first(later);
+        }
+    }
+
+    /// Drops the oldest audits of the first queries, so that these do not outvote `later` ones. That begins
+    /// with the first of the later ones, since trust in the window grows with each; until these are many,
+    /// enough of the others stay for a window that is not short.
+    fn outvote_first(&mut self, later: usize) {
+        if later > 0 {
+            let first = self.audits.len() - later;
+            let kept = later.max(WINDOW_FAIR.saturating_sub(later));
+            self.audits.drain(..first.saturating_sub(kept));
         }
     }
 

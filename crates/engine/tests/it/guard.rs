@@ -86,7 +86,7 @@ fn settled(engine: &Engine, queries: &[f32], enough: usize) -> f64 {
         std::thread::sleep(Duration::from_millis(5));
     }
     let (mut found, mut wanted) = (0, 0);
-    for query in queries.chunks_exact(DIMENSION).take(200) {
+    for query in queries.chunks_exact(DIMENSION) {
         let truth = ask(&reader, query, 10, Effort::Exact);
         let answer = ask(&reader, query, 10, Effort::Auto);
         found += answer.iter().filter(|row| truth.contains(row)).count();

@@ -201,3 +201,27 @@ fn rows_of_segments_are_not_all_read_for_a_target_out_of_reach() {
     let chosen = choose(&segments).expect("a choice");
     assert!(chosen.probes == LEAVES && chosen.refine < 10_000, "{chosen:?}");
 }
+
+/// Trust grows with each later query, so an effort that suits the first ones must not come with it.
+#[test]
+fn the_first_queries_do_not_outvote_the_others_while_these_become_enough() {
+    let asked_after = |leaves, asked| Audit { asked, ..audit(leaves, reached(LEAVES), 0) };
+    let (near, far) = ([0; 10], std::array::from_fn(|at| 5 * at as u32));
+    let mut window = Window::default();
+    (1..=100).for_each(|asked| window.push(asked_after(near, asked)));
+    assert_eq!(window.len(), 100, "without others they all count");
+    // Half of them come before they count as later ones.
+    (0..16).for_each(|nth| window.push(asked_after(far, 240 + nth)));
+    for later in 1..=LATER_FAIR {
+        window.push(asked_after(far, 300 + later));
+        assert!(!window.is_short());
+        let first = window.audits.iter().filter(|audit| audit.asked <= 256).count();
+        assert!(first <= later.max(WINDOW_FAIR - later), "{first} of the first, {later} of others");
+        assert_eq!(window.is_fair(), later == LATER_FAIR);
+        if 2 * later >= LATER_FAIR {
+            let effort = chosen(&window, reached(LEAVES), 0.95).expect("enough audits");
+            let share = asked_after(far, 0).share(10, effort, &at(0));
+            assert!(share >= 0.9, "{share} of the neighbours of {later} others by {effort:?}");
+        }
+    }
+}
