@@ -21,6 +21,7 @@ MODULES = [
     "vstream.collection",
     "vstream.errors",
     "vstream.groups",
+    "vstream.job",
     "vstream.rag",
     "vstream.rag.answer",
     "vstream.rag.documents",

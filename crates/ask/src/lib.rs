@@ -14,6 +14,7 @@ mod client;
 mod error;
 mod frontier;
 mod place;
+mod pool;
 mod published;
 mod question;
 mod rank;
@@ -25,6 +26,7 @@ mod wire;
 
 pub use error::AskError;
 pub use frontier::Frontier;
+pub use pool::JobReaders;
 pub use question::{Effort, Question};
 pub use rank::Row;
 pub use reader::{Answer, JobReader, ReadOptions};

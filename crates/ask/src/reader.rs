@@ -77,7 +77,8 @@ pub struct Answer {
 /// Asks a running job. An answer holds the rows of one moment of each partition that was asked; it is at
 /// most a tenth of a second behind what the job has applied.
 ///
-/// One question at a time, over a connection for each partition: use several readers for several threads.
+/// One question at a time, over a connection for each partition: [`JobReaders`](crate::JobReaders) has
+/// several for several threads.
 pub struct JobReader {
     place: Place,
     options: ReadOptions,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use vstream_serve::{
-    new_key, FollowSettings, JobSettings, KeyFile, Scope, ServeSettings, Server, TlsFiles,
+    new_key, FollowSettings, JobSettings, KeyFile, PushedSettings, Scope, ServeSettings, Server,
+    TlsFiles,
 };
 
 use crate::arguments::{KeyArguments, ServeArguments};
@@ -34,22 +35,21 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         tls_key,
         audit,
         mcp_writes,
+        read_only,
+        refresh,
         ..
     } = arguments;
     let keys = keys.map(|path| KeyFile::read(&path)).transpose().map_err(Failure::settings)?;
     let tls = tls_certificate.zip(tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let settings = ServeSettings {
-        metrics,
-        keys,
-        tls,
-        audit,
-        mcp_writes,
-        follow,
-        read_only: arguments.read_only,
-        job,
-        ..ServeSettings::new(directory.unwrap_or_default(), listen)
+    let pushed = pushed(directory.as_deref(), follow.is_some(), refresh)?;
+    let base = match pushed {
+        Some(pushed) => ServeSettings::of_pushed(pushed, listen),
+        None => {
+            ServeSettings { read_only, ..ServeSettings::new(directory.unwrap_or_default(), listen) }
+        }
     };
+    let settings = ServeSettings { metrics, keys, tls, audit, mcp_writes, follow, job, ..base };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let registered = signal_hook::flag::register(signal, stop.clone());
@@ -82,6 +82,23 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     }
     text::print_line("Stopped: every acknowledged write is on the disk.")?;
     Ok(())
+}
+
+/// The store to read, if an address is given. Errors: it is to be followed too.
+fn pushed(
+    directory: Option<&Path>,
+    follows: bool,
+    refresh: u64,
+) -> Result<Option<PushedSettings>, Failure> {
+    let address = directory.and_then(Path::to_str).filter(|address| address.contains("://"));
+    let Some(address) = address else { return Ok(None) };
+    if follows {
+        return Err(Failure::settings(format!(
+            "{address} is read where it is, and a replica that follows copies to a folder: leave out \
+             --follow, or name a folder"
+        )));
+    }
+    Ok(Some(PushedSettings { address: address.to_owned(), every: Duration::from_secs(refresh) }))
 }
 
 /// The job to ask, if there is one.

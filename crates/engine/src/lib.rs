@@ -26,6 +26,7 @@ mod journal;
 mod layout;
 mod numbered;
 mod priority;
+mod pushed;
 mod read;
 mod reader;
 mod records;
@@ -57,6 +58,7 @@ pub use handover::{Adoption, Awaiting, MovedRange};
 pub use journal::Commit;
 pub use numbered::NumberedWriter;
 pub use priority::yield_to_others;
+pub use pushed::PushedCollection;
 pub use read::{
     Answer, Page, Spread, SpreadAnswer, SpreadOf, StoredRow, With, WithAttributes, READ_ROWS_MAX,
 };

@@ -11,7 +11,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::http::StatusCode;
 use tokio::sync::{watch, Mutex};
-use vstream_engine::{inspect, inspect_collection, Engine, Settings};
+use vstream_engine::{inspect, inspect_collection, Engine, PushedCollection, Settings};
 
 use crate::collection::{Collection, JobSettings, Opening};
 use crate::failure::Failure;
@@ -120,6 +120,47 @@ impl Catalog {
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
         })
+    }
+
+    /// The newest pushes to a store, and their numbers by name. Errors: `SERVICE_UNAVAILABLE` if the store
+    /// gives no answer, `BAD_REQUEST` if nothing was pushed there, and any error of a collection that would
+    /// be served alone.
+    pub(crate) fn of_pushed(address: &str) -> Result<(Catalog, BTreeMap<String, u64>), Failure> {
+        let found = PushedCollection::find(address)?;
+        let (mut collections, mut broken) = (BTreeMap::new(), BTreeMap::new());
+        let mut served = BTreeMap::new();
+        for pushed in &found {
+            let (name, number) = (pushed.name(), pushed.newest()?);
+            served.insert(name.clone(), number);
+            let opened = Collection::of_pushed(pushed, number)
+                .map_err(|failure| failure.of(&format!("the collection '{name}' does not open")));
+            match opened {
+                Ok(collection) => drop(collections.insert(name, Arc::new(collection))),
+                Err(failure) if found.len() == 1 => return Err(failure),
+                Err(failure) => drop(broken.insert(name, failure.message)),
+            }
+        }
+        let catalog = Catalog {
+            directory: PathBuf::new(),
+            collections_max: 0,
+            how: Opening::ReadOnly,
+            is_collection: false,
+            collections: RwLock::new(collections),
+            broken,
+            changing: Mutex::new(()),
+            changes: watch::Sender::new(0),
+        };
+        Ok((catalog, served))
+    }
+
+    /// Serves a collection in the place of the one of its name, if one is there. Requests that hold that one
+    /// end with it.
+    pub(crate) fn renew(&self, collection: Collection) {
+        let old = self.find(&collection.name);
+        self.serve(Arc::new(collection));
+        if let Some(old) = old {
+            old.writes.close();
+        }
     }
 
     /// The collection of a name. Errors: `NOT_FOUND`, and `SERVICE_UNAVAILABLE` if it did not open.

@@ -46,4 +46,4 @@ pub use access::{new_key, KeyFile, Scope};
 pub use collection::JobSettings;
 pub use limits::Limits;
 pub use server::{JobPage, Running, Server};
-pub use settings::{FollowSettings, ServeSettings, TlsFiles};
+pub use settings::{FollowSettings, PushedSettings, ServeSettings, TlsFiles};

@@ -47,10 +47,20 @@ impl fmt::Debug for FollowSettings {
     }
 }
 
+/// A store to which collections are pushed.
+#[derive(Clone, Debug)]
+pub struct PushedSettings {
+    /// `s3://bucket/folder`, `file:///folder` or a path: of one collection, or of a folder for each.
+    /// Credentials come from the environment.
+    pub address: String,
+    /// Time between two looks for newer pushes.
+    pub every: Duration,
+}
+
 /// What a server is told when it starts.
 #[derive(Clone, Debug)]
 pub struct ServeSettings {
-    /// Folder of the collections, each a folder with its name. Made if absent. Of a job's server nothing.
+    /// Folder of the collections, each a folder with its name. Made if absent. Nothing where others have them.
     pub directory: PathBuf,
     /// Address of the interface.
     pub listen: SocketAddr,
@@ -70,6 +80,8 @@ pub struct ServeSettings {
     /// With [`ServeSettings::follow`] it is the folder of that writer, and what it writes from now on is
     /// kept in memory.
     pub read_only: bool,
+    /// The store whose pushed collections are served: this only reads. `None`: the folder has them.
+    pub pushed: Option<PushedSettings>,
     /// The running job that is asked: its rows are the one collection. `None`: the folder has them.
     pub job: Option<JobSettings>,
     /// What is accepted at most.
@@ -80,6 +92,12 @@ impl ServeSettings {
     /// A server of a running job on this machine alone.
     pub fn of_job(job: JobSettings, listen: SocketAddr) -> ServeSettings {
         ServeSettings { job: Some(job), ..ServeSettings::new(PathBuf::new(), listen) }
+    }
+
+    /// A server of pushed collections on this machine alone.
+    pub fn of_pushed(pushed: PushedSettings, listen: SocketAddr) -> ServeSettings {
+        let nowhere = ServeSettings::new(PathBuf::new(), listen);
+        ServeSettings { pushed: Some(pushed), read_only: true, ..nowhere }
     }
 
     /// A server of this folder on this machine alone.
@@ -94,6 +112,7 @@ impl ServeSettings {
             mcp_writes: false,
             follow: None,
             read_only: false,
+            pushed: None,
             job: None,
             limits: Limits::default(),
         }

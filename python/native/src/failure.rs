@@ -5,6 +5,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 
 use pyo3::prelude::*;
 use pyo3::types::PyType;
+use vstream_ask::AskError;
 use vstream_embed::{EmbedError, EmbedErrorKind};
 use vstream_engine::{Error, ErrorKind, Refused};
 
@@ -30,6 +31,11 @@ impl Failure {
     /// The one failure that the engine knows nothing of.
     pub(crate) fn closed() -> Failure {
         let message = "the collection is closed: open it again".to_owned();
+        Failure { exception: "Closed", message }
+    }
+
+    pub(crate) fn closed_job() -> Failure {
+        let message = "the connection to the job is closed: make another Job".to_owned();
         Failure { exception: "Closed", message }
     }
 }
@@ -64,6 +70,17 @@ impl From<vstream_group::Error> for Failure {
 impl From<vstream_group::QueryError> for Failure {
     fn from(error: vstream_group::QueryError) -> Failure {
         Failure::invalid(error.to_string())
+    }
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Failure {
+        let exception = match error {
+            // A key or a question: what the caller said is wrong.
+            AskError::Refused(_) | AskError::Locked(_) => "InvalidInput",
+            AskError::Unavailable(_) => "Unavailable",
+        };
+        Failure { exception, message: error.to_string() }
     }
 }
 

@@ -96,6 +96,14 @@ impl Selection {
         Ok(Selection { columns, with: With { attributes, payload: *payload, vector } })
     }
 
+    /// The columns as a job is asked for them: each once, ascending.
+    pub(crate) fn ascending(&self) -> Vec<u16> {
+        let mut columns = self.columns.clone();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
     /// The attributes of rows, column by column.
     pub(crate) fn columns<'py>(
         &self,

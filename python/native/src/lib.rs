@@ -15,6 +15,7 @@ mod filters;
 mod found;
 mod groups;
 mod ids;
+mod job;
 mod named;
 mod rows;
 mod schema;
@@ -33,6 +34,8 @@ mod _native {
     use super::embed::{sentences, split, Model};
     #[pymodule_export]
     use super::groups::{Group, Groups};
+    #[pymodule_export]
+    use super::job::Job;
 
     /// Version of the package.
     #[pymodule_export]

@@ -10,7 +10,7 @@
 """
 
 from vstream import _native
-from vstream.aio import AsyncCollection, AsyncGroup, AsyncGroupCollection
+from vstream.aio import AsyncCollection, AsyncGroup, AsyncGroupCollection, AsyncJob
 from vstream.collection import Collection
 from vstream.errors import (
     Closed,
@@ -23,6 +23,7 @@ from vstream.errors import (
     VStreamError,
 )
 from vstream.groups import Group, GroupCollection
+from vstream.job import Job, JobAnswer
 from vstream.rows import Answer, AnswerGroup, Rows
 from vstream.stats import GroupStats, RecallEstimate, Stats
 
@@ -34,6 +35,7 @@ __all__ = [
     "AsyncCollection",
     "AsyncGroup",
     "AsyncGroupCollection",
+    "AsyncJob",
     "Closed",
     "Collection",
     "CorruptData",
@@ -42,6 +44,8 @@ __all__ = [
     "GroupStats",
     "InternalError",
     "InvalidInput",
+    "Job",
+    "JobAnswer",
     "RecallEstimate",
     "Rows",
     "Stats",

@@ -4,7 +4,7 @@ from typing import Any, Final, TypeAlias, TypedDict, final
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["VERSION", "Collection", "Group", "Groups", "Model", "sentences", "split"]
+__all__ = ["VERSION", "Collection", "Group", "Groups", "Job", "Model", "sentences", "split"]
 
 # A matrix of halves comes as their bits, in uint16.
 _Vectors: TypeAlias = (
@@ -193,6 +193,28 @@ class Groups:
     def element(self) -> str: ...
     @property
     def id(self) -> str: ...
+
+@final
+class Job:
+    @staticmethod
+    def connect(
+        checkpoints: str, search: str, access: tuple[str, str | None], deadline_ms: int
+    ) -> Job: ...
+    def search(
+        self,
+        query: NDArray[np.float32],
+        how: tuple[int, int | None, bool],
+        which: tuple[_Filter | None, float | None, _Wanted | None],
+        # Least offsets and watermark, whether rows may be missing, milliseconds.
+        terms: tuple[list[int], int | None, bool, int],
+    ) -> tuple[_Found, list[int], int | None, bool]: ...
+    def close(self) -> None: ...
+    @property
+    def attributes(self) -> dict[str, str]: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def metric(self) -> str: ...
 
 @final
 class Model:

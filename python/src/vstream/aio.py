@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from vstream.collection import Collection
 from vstream.groups import Group, GroupCollection
+from vstream.job import Job
 
 if TYPE_CHECKING:
     import os
@@ -180,3 +181,38 @@ class AsyncGroupCollection:
     ) -> None:
         """Close."""
         await asyncio.to_thread(self.collection.close)
+
+
+class AsyncJob:
+    """A `Job` whose calls are awaited, `connect` too.
+
+    Attributes
+    ----------
+    job
+        The job itself, for what does not wait.
+    """
+
+    def __init__(self, job: Job) -> None:
+        """Wrap a job; several may share one."""
+        self.job = job
+
+    @classmethod
+    async def connect(cls, *args: Any, **kwargs: Any) -> Self:
+        """Find a job and connect to its partitions: see `Job.connect`."""
+        return cls(await asyncio.to_thread(Job.connect, *args, **kwargs))
+
+    search = _awaited(Job, "search", "job")
+    close = _awaited(Job, "close", "job")
+
+    async def __aenter__(self) -> Self:
+        """Return the job, to be closed at the end of the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Disconnect."""
+        await asyncio.to_thread(self.job.close)

@@ -152,7 +152,11 @@ pub(crate) fn fresh_number(store: &FileStore) -> u64 {
 /// The files of the collection or snapshot in a directory, those in its far store among them. Errors:
 /// as [`RemoteLevel::read`] and [`RemoteLevel::open`].
 pub(crate) fn open_store(dir: &Path) -> Result<FileStore, Error> {
-    let near = FileStore::open_dir(dir, Syncing::Off)?;
+    with_far(FileStore::open_dir(dir, Syncing::Off)?)
+}
+
+/// The files of a collection or snapshot, and those in its far store. Errors: as for [`open_store`].
+pub(crate) fn with_far(near: FileStore) -> Result<FileStore, Error> {
     match RemoteLevel::read(&near)? {
         None => Ok(near),
         Some(level) => Ok(level.open(&near, Manifest::read(&near)?.collection)?.0),

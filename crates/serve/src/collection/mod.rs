@@ -14,8 +14,8 @@ use std::time::Instant;
 use vstream_ask::Frontier;
 use vstream_engine::{
     inspect, inspect_collection, Answer, Durability, Effort, Engine, Error, ErrorKind, Filter,
-    Journaling, Page, Query, Reader, RowId, Scratch, Settings, SnapshotSummary, Stats, StoredRow,
-    With,
+    Journaling, Page, PushedCollection, Query, Reader, RowId, Scratch, Settings, SnapshotSummary,
+    Stats, StoredRow, With,
 };
 
 pub(crate) use self::ids::{IdForm, PointId};
@@ -117,6 +117,11 @@ impl Collection {
             collection.progress.heard(sequence, now_ms, sequence);
         }
         Ok(collection)
+    }
+
+    /// Opens one push of a collection. How old it is, nobody knows.
+    pub(crate) fn of_pushed(pushed: &PushedCollection, number: u64) -> Result<Collection, Failure> {
+        Collection::new(&pushed.name(), pushed.open(number)?, true)
     }
 
     pub(crate) fn reader(&self) -> &Reader {

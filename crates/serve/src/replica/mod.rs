@@ -9,12 +9,15 @@
 //!    (`keep.rs`). They are logged here too, so a replica that is opened again goes on where it was.
 //! 4. If the log of the writer does not go back so far, or has another history, step 2 comes again.
 //!
+//! A replica of a store has no writer: it opens what was pushed last (`pushed.rs`).
+//!
 //! A replica that only reads the writer's folder opens it again in step 2, and keeps in memory what it
 //! follows.
 
 mod connect;
 mod copy;
 mod keep;
+mod pushed;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,6 +28,7 @@ use tokio::task::JoinHandle;
 
 use self::connect::Writer;
 use self::keep::Keep;
+pub(crate) use self::pushed::Refresher;
 use crate::failure::Failure;
 
 use crate::proto::{CollectionsRequest, Listed};

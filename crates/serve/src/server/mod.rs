@@ -5,6 +5,7 @@ mod connections;
 mod job;
 mod tls;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,8 +30,8 @@ use crate::failure::{is_grpc, status_of, Failure};
 use crate::mcp;
 use crate::observe::{Audit, Changed, Measured};
 use crate::page;
-use crate::replica::Follower;
-use crate::settings::ServeSettings;
+use crate::replica::{Follower, Refresher};
+use crate::settings::{PushedSettings, ServeSettings};
 use crate::shared::{Admission, Heavy, Leases, Moment, Shared};
 use crate::{feed, qdrant};
 
@@ -60,11 +61,8 @@ impl Server {
         settings.check()?;
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
         let audit = Audit::open(settings.audit.as_deref())?;
-        let catalog = match &settings.job {
-            Some(job) => Catalog::of_job(job),
-            None => Catalog::open(&settings.directory, &settings.limits, settings.opening()),
-        };
-        let catalog = Arc::new(catalog.map_err(|failure| failure.message)?);
+        let (catalog, served) = catalog(&settings).map_err(|failure| failure.message)?;
+        let catalog = Arc::new(catalog);
         if settings.follow.is_some() && catalog.is_collection() {
             return Err(
                 "the folder is one collection: a replica needs a folder of collections".into()
@@ -115,8 +113,24 @@ impl Server {
         };
         let router = answering(&shared, &stopping);
         serving.extend(follower.map(|follower| runtime.spawn(follower.run())));
+        serving.extend(settings.pushed.map(|PushedSettings { address, every }| {
+            let refresher = Refresher { shared: shared.clone(), address, every, served };
+            runtime.spawn(refresher.run(stopping.clone()))
+        }));
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
         Ok(Running { address, metrics, collections, broken, shared, stop, serving, runtime })
+    }
+}
+
+/// The collections of a server, and of those in a store the numbers of their pushes.
+fn catalog(settings: &ServeSettings) -> Result<(Catalog, BTreeMap<String, u64>), Failure> {
+    match (&settings.job, &settings.pushed) {
+        (Some(job), _) => Ok((Catalog::of_job(job)?, BTreeMap::new())),
+        (None, Some(pushed)) => Catalog::of_pushed(&pushed.address),
+        (None, None) => {
+            let (directory, how) = (&settings.directory, settings.opening());
+            Ok((Catalog::open(directory, &settings.limits, how)?, BTreeMap::new()))
+        }
     }
 }
 

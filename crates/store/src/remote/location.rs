@@ -75,6 +75,18 @@ impl Location {
         }
     }
 
+    /// The name of the folder; of a whole bucket, that of the bucket.
+    pub fn name(&self) -> String {
+        match self {
+            Location::Folder(path) => {
+                path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+            }
+            Location::Bucket(Bucket { name, prefix, .. }) => {
+                prefix.rsplit('/').next().filter(|last| !last.is_empty()).unwrap_or(name).to_owned()
+            }
+        }
+    }
+
     /// The path, if this is a folder of the operating system.
     pub fn folder(&self) -> Option<&Path> {
         match self {

@@ -6,6 +6,7 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 import io.vstream.flink.VectorQuery;
 import io.vstream.flink.ask.JobReader;
 import io.vstream.flink.ask.JobUnavailable;
+import io.vstream.flink.ask.PythonJob;
 import io.vstream.flink.ask.ReadOptions;
 import io.vstream.flink.ask.ServedJob;
 import io.vstream.flink.fault.Fault;
@@ -19,6 +20,7 @@ import java.util.List;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -44,7 +46,7 @@ class JobReaderIT {
 
     @ParameterizedTest
     @CsvSource({"FAIL_IN_ADOPT, false", "FAIL_IN_SETTLE, true"})
-    void answersGoOnThroughHandOversAndARestart(Fault failure, boolean served) throws Exception {
+    void answersGoOnThroughHandOversAndARestart(Fault failure, boolean others) throws Exception {
         WriteScript script =
                 new WriteScript(
                         8, SEED + failure.ordinal(), true, IDS, WRITES, 40, 4_000, 1_000, WRITES);
@@ -54,7 +56,7 @@ class JobReaderIT {
                 3,
                 paced -> {
                     Path checkpoints = folder.resolve("run-" + readings.size());
-                    Reading reading = new Reading(paced, checkpoints, served);
+                    Reading reading = new Reading(paced, checkpoints, others);
                     readings.add(reading);
                     return new Scenario(paced, checkpoints)
                             .rebalancing("cells")
@@ -100,7 +102,8 @@ class JobReaderIT {
         private int near;
         private int found;
 
-        private Reading(WriteScript script, Path checkpoints, boolean served) {
+        /** With {@code others} a server and Python ask by turns, else Java. */
+        private Reading(WriteScript script, Path checkpoints, boolean others) {
             this.script = script;
             for (int position = 0; position < WRITES; position++) {
                 Incoming in = new Incoming();
@@ -111,15 +114,21 @@ class JobReaderIT {
                     last.put(in.id, in.vector);
                 }
             }
-            thread = new Thread(() -> read(checkpoints, served), "reading");
+            thread = new Thread(() -> read(checkpoints, others), "reading");
             thread.start();
         }
 
-        private void read(Path checkpoints, boolean served) {
+        private void read(Path checkpoints, boolean others) {
             try {
-                if (served) {
-                    try (ServedJob server = new ServedJob(checkpoints)) {
-                        ask(server::ask);
+                if (others) {
+                    try (ServedJob server = new ServedJob(checkpoints);
+                            PythonJob python = new PythonJob(checkpoints)) {
+                        AtomicInteger turn = new AtomicInteger();
+                        ask(
+                                (vector, k, exact) ->
+                                        turn.getAndIncrement() % 2 == 0
+                                                ? server.ask(vector, k, exact)
+                                                : python.ask(vector, k, exact));
                     }
                 } else {
                     String folder = checkpoints.toUri().toString();
