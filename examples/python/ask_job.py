@@ -1,8 +1,9 @@
 """Questions for a running job, a line of JSON each: `ask_job.py CHECKPOINTS [SECONDS]`.
 
 A question is `{"vector": [...], "k": 10, "where": {...}, "exact": false, "with": ["color"]}`, of
-which only the vector must be there. An answer has ids, distances, what `with` asked for, and the
-offsets of the stream behind it. It waits up to SECONDS for the job, and for each answer.
+which only the vector must be there. An answer has a dictionary per row, nearest first, with what
+`with` asked for, and the offsets of the stream behind it. It waits up to SECONDS for the job, and
+for each answer.
 """
 
 import json
@@ -21,10 +22,12 @@ def ask(job: vstream.Job, question: dict[str, Any]) -> dict[str, Any]:
         where=question.get("where"),
         with_=question.get("with", []),
     )
-    ids = found.ids if isinstance(found.ids, list) else found.ids.tolist()
-    distances = found.distances.tolist()
-    rest = {"attributes": found.attributes, "offsets": found.offsets}
-    return {"ids": ids, "distances": distances, **rest}
+    return {"rows": list(found.rows()), "offsets": found.offsets}
+
+
+def plain(value: object) -> str:
+    """Return a payload, or a moment, as a text."""
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def main() -> None:
@@ -34,9 +37,11 @@ def main() -> None:
         for line in sys.stdin:
             try:
                 answer = ask(job, json.loads(line))
-            except vstream.VStreamError as error:
+            except KeyError:
+                answer = {"error": "the question has no vector"}
+            except (ValueError, AttributeError, vstream.VStreamError) as error:
                 answer = {"error": str(error)}
-            print(json.dumps(answer), flush=True)
+            print(json.dumps(answer, default=plain), flush=True)
 
 
 main()

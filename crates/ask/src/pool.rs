@@ -10,12 +10,13 @@ use crate::error::AskError;
 use crate::question::Question;
 use crate::reader::{Answer, JobReader, ReadOptions};
 
-/// What a question gets whose rows do not fit into the answer of a partition.
+/// For a question whose rows do not fit into the answer of a partition.
 const TOO_LONG: &str =
     "a partition's answer carries 16 MiB of payload and attributes, and these rows have more: \
                         ask for fewer rows, or for less of them";
-/// What is left for a question that waited for its reader until it was due.
+/// Time for a question that waited for its reader until it was due.
 const LEAST: Duration = Duration::from_millis(1);
+/// For a question whose answer lacks rows that it wants.
 const UNREACHED: &str = "rows of a remote level of the job cannot be reached";
 
 /// Readers of one job, each of which has a connection to every partition; a thread borrows one for a

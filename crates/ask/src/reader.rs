@@ -269,6 +269,9 @@ fn check(question: &Question<'_>, view: &View) -> Result<(), Attempt> {
     if has != wanted {
         return refused(format!("the vector has {has} elements; the collection has {wanted}"));
     }
+    if question.radius.is_some_and(f32::is_nan) {
+        return refused("the radius is not a number: give a distance".to_owned());
+    }
     match question.vector.iter().position(|element| !element.is_finite()) {
         Some(at) => refused(format!("element {at} of the vector is not finite")),
         None => Ok(()),

@@ -122,13 +122,14 @@ pub(crate) struct AskArguments {
 pub(crate) struct ServeArguments {
     /// Folder of the collections, each a folder with its name; made if absent. A folder that is a
     /// collection itself is served alone. Or an address such as s3://bucket/folder, to which collections are
-    /// pushed (vstream snapshot push): they are only read, where they are.
+    /// pushed (vstream snapshot push): the newest push of each is read where it is.
     #[arg(value_name = "DIR", required_unless_present = "job")]
     pub(crate) directory: Option<PathBuf>,
     /// Seconds between two looks whether something newer was pushed to that address.
-    #[arg(long, default_value_t = 10, value_name = "SECONDS",
+    /// 10 unless given.
+    #[arg(long, value_name = "SECONDS", conflicts_with = "job",
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) refresh: u64,
+    pub(crate) refresh: Option<u64>,
     /// Ask a running job instead, whose file has `reads`: the folder of its checkpoints. Clients' writes are
     /// refused.
     #[arg(long, value_name = "CHECKPOINTS", conflicts_with_all = ["directory", "follow", "read_only"])]

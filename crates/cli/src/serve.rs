@@ -18,10 +18,14 @@ use crate::text;
 /// How often it looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Time between two looks for newer pushes.
+const REFRESH: Duration = Duration::from_secs(10);
+
 /// Serves until SIGINT or SIGTERM; then answers the requests that are here and closes everything.
 pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     let (begun, is_once) = (Instant::now(), arguments.once);
     let (follow, job) = (follow(&arguments)?, job(&arguments)?);
+    let pushed = pushed(&arguments)?;
     let of = match (&job, &arguments.directory) {
         (Some(job), _) => format!("the job beside {}", job.checkpoints),
         (None, directory) => directory.as_deref().unwrap_or(Path::new("")).display().to_string(),
@@ -36,13 +40,11 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         audit,
         mcp_writes,
         read_only,
-        refresh,
         ..
     } = arguments;
     let keys = keys.map(|path| KeyFile::read(&path)).transpose().map_err(Failure::settings)?;
     let tls = tls_certificate.zip(tls_key).map(|(certificate, key)| TlsFiles { certificate, key });
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let pushed = pushed(directory.as_deref(), follow.is_some(), refresh)?;
     let base = match pushed {
         Some(pushed) => ServeSettings::of_pushed(pushed, listen),
         None => {
@@ -84,21 +86,24 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The store to read, if an address is given. Errors: it is to be followed too.
-fn pushed(
-    directory: Option<&Path>,
-    follows: bool,
-    refresh: u64,
-) -> Result<Option<PushedSettings>, Failure> {
-    let address = directory.and_then(Path::to_str).filter(|address| address.contains("://"));
-    let Some(address) = address else { return Ok(None) };
-    if follows {
-        return Err(Failure::settings(format!(
+/// The store to read, if an address is given. Errors: options that are of a folder, or of an address.
+fn pushed(arguments: &ServeArguments) -> Result<Option<PushedSettings>, Failure> {
+    let directory = arguments.directory.as_deref().and_then(Path::to_str);
+    let address = directory.filter(|address| address.contains("://"));
+    match (address, arguments.refresh) {
+        (None, Some(_)) => Err(Failure::settings(
+            "--refresh goes with an address such as s3://bucket/folder: a folder is read once",
+        )),
+        (None, None) => Ok(None),
+        (Some(address), _) if arguments.follow.is_some() => Err(Failure::settings(format!(
             "{address} is read where it is, and a replica that follows copies to a folder: leave out \
              --follow, or name a folder"
-        )));
+        ))),
+        (Some(address), refresh) => Ok(Some(PushedSettings {
+            address: address.to_owned(),
+            every: refresh.map_or(REFRESH, Duration::from_secs),
+        })),
     }
-    Ok(Some(PushedSettings { address: address.to_owned(), every: Duration::from_secs(refresh) }))
 }
 
 /// The job to ask, if there is one.

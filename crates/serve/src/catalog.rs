@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
 use axum::http::StatusCode;
 use tokio::sync::{watch, Mutex};
@@ -40,8 +40,8 @@ pub(crate) struct Catalog {
     /// The folder is a collection itself, so none can be made in it or dropped.
     is_collection: bool,
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
-    /// Collections that did not open, with the reason.
-    broken: BTreeMap<String, String>,
+    /// Collections that did not open, with the reason; of a store also those of which an older push is served.
+    broken: RwLock<BTreeMap<String, String>>,
     /// Held while a collection is made or dropped.
     changing: Mutex<()>,
     /// Counts collections that were made or dropped.
@@ -99,7 +99,9 @@ impl Catalog {
             how,
             is_collection: is_one,
             collections: RwLock::new(collections),
-            broken: broken.into_iter().map(|(name, failure)| (name, failure.message)).collect(),
+            broken: RwLock::new(
+                broken.into_iter().map(|(name, failure)| (name, failure.message)).collect(),
+            ),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
         })
@@ -116,76 +118,93 @@ impl Catalog {
             how: Opening::ReadOnly,
             is_collection: true,
             collections: RwLock::new(BTreeMap::from([(job.collection.clone(), collection)])),
-            broken: BTreeMap::new(),
+            broken: RwLock::default(),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
         })
     }
 
-    /// The newest pushes to a store, and their numbers by name. Errors: `SERVICE_UNAVAILABLE` if the store
-    /// gives no answer, `BAD_REQUEST` if nothing was pushed there, and any error of a collection that would
-    /// be served alone.
-    pub(crate) fn of_pushed(address: &str) -> Result<(Catalog, BTreeMap<String, u64>), Failure> {
-        let found = PushedCollection::find(address)?;
-        let (mut collections, mut broken) = (BTreeMap::new(), BTreeMap::new());
-        let mut served = BTreeMap::new();
-        for pushed in &found {
-            let (name, number) = (pushed.name(), pushed.newest()?);
-            served.insert(name.clone(), number);
-            let opened = Collection::of_pushed(pushed, number)
-                .map_err(|failure| failure.of(&format!("the collection '{name}' does not open")));
-            match opened {
-                Ok(collection) => drop(collections.insert(name, Arc::new(collection))),
-                Err(failure) if found.len() == 1 => return Err(failure),
-                Err(failure) => drop(broken.insert(name, failure.message)),
-            }
-        }
-        let catalog = Catalog {
+    /// For what is pushed to a store: nothing yet, see [`Catalog::renew`].
+    pub(crate) fn of_pushed() -> Catalog {
+        Catalog {
             directory: PathBuf::new(),
             collections_max: 0,
             how: Opening::ReadOnly,
             is_collection: false,
-            collections: RwLock::new(collections),
-            broken,
+            collections: RwLock::default(),
+            broken: RwLock::default(),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
-        };
-        Ok((catalog, served))
+        }
     }
 
-    /// Serves a collection in the place of the one of its name, if one is there. Requests that hold that one
-    /// end with it.
-    pub(crate) fn renew(&self, collection: Collection) {
-        let old = self.find(&collection.name);
-        self.serve(Arc::new(collection));
-        if let Some(old) = old {
-            old.writes.close();
+    /// Opens a push and serves it in the place of the collection of its name, if one is there. Blocks.
+    /// Errors: why it does not open, which requests for it are told as well, unless an older push is served.
+    pub(crate) fn renew(&self, pushed: &PushedCollection) -> Result<(), Failure> {
+        let name = pushed.name();
+        let opened = check_name(&name).and_then(|()| Collection::of_pushed(pushed));
+        let opened = opened.map_err(|failure| {
+            failure
+                .of(&format!("push {} of the collection '{name}' does not open", pushed.newest()))
+        });
+        match opened {
+            Ok(collection) => {
+                let old = self.find(&name);
+                self.serve(Arc::new(collection));
+                self.broken_mut().remove(&name);
+                if let Some(old) = old {
+                    old.writes.close();
+                }
+                Ok(())
+            }
+            Err(failure) => {
+                self.broken_mut().insert(name, failure.message.clone());
+                Err(failure)
+            }
+        }
+    }
+
+    /// Serves a collection no longer. Requests that hold it end first. Blocks.
+    pub(crate) fn forget(&self, name: &str) {
+        self.broken_mut().remove(name);
+        let taken = {
+            let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+            collections.remove(name)
+        };
+        if let Some(taken) = taken {
+            self.changes.send_modify(|count| *count += 1);
+            taken.writes.close();
         }
     }
 
     /// The collection of a name. Errors: `NOT_FOUND`, and `SERVICE_UNAVAILABLE` if it did not open.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
-        self.find(name).ok_or_else(|| match self.broken.get(name) {
+        self.find(name).ok_or_else(|| match self.broken().get(name) {
             Some(why) => does_not_open(why),
             None => Failure::no_collection(name),
         })
     }
 
     /// Collections that did not open, with the reason, by name.
-    pub(crate) fn broken(&self) -> &BTreeMap<String, String> {
-        &self.broken
+    pub(crate) fn broken(&self) -> BTreeMap<String, String> {
+        self.broken.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn broken_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, String>> {
+        self.broken.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// True if there is a collection of a name, whether it opened or not.
     pub(crate) fn is_there(&self, name: &str) -> bool {
-        self.broken.contains_key(name) || self.find(name).is_some()
+        self.broken().contains_key(name) || self.find(name).is_some()
     }
 
     /// The names of all collections, those that did not open among them, in order.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.all().iter().map(|one| one.name.clone()).collect();
-        names.extend(self.broken.keys().cloned());
+        names.extend(self.broken().into_keys());
         names.sort_unstable();
+        names.dedup();
         names
     }
 
@@ -228,7 +247,7 @@ impl Catalog {
             let what = format!("the collection '{name}' is there already");
             return Err(Failure::conflict(what));
         }
-        let count = self.all().len() + self.broken.len();
+        let count = self.all().len() + self.broken().len();
         if count >= self.collections_max {
             return Err(Failure::bad(format!("there are {count} collections, which is the limit")));
         }
@@ -254,7 +273,7 @@ impl Catalog {
     /// open: its rows may yet be saved.
     pub(crate) async fn drop(self: &Arc<Catalog>, name: &str) -> Result<bool, Failure> {
         self.check_changes()?;
-        if let Some(why) = self.broken.get(name) {
+        if let Some(why) = self.broken().get(name) {
             return Err(does_not_open(why));
         }
         let _changing = self.changing.lock().await;
@@ -359,7 +378,7 @@ fn is_served(directory: &Path, how: Opening) -> bool {
 
 /// * `why`: names the collection.
 fn does_not_open(why: &str) -> Failure {
-    Failure::busy(format!("{why}. It is served when it is repaired and the server starts again"))
+    Failure::busy(format!("{why}. It is served when it is repaired and opened again"))
 }
 
 /// Says in a folder whether its collections are copies. Errors: `BAD_REQUEST` if a replica would take

@@ -143,6 +143,14 @@ impl ServeSettings {
 
     /// Refuses what strangers could reach. Errors: a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
+        if let Some(PushedSettings { address, .. }) = &self.pushed {
+            if self.follow.is_some() || self.job.is_some() || !self.read_only {
+                return Err(format!(
+                    "{address} is read where it is: it is not written, follows no server, and no job is \
+                     asked beside it"
+                ));
+            }
+        }
         let is_open = !self.listen.ip().is_loopback();
         if is_open && (self.keys.is_none() || self.tls.is_none()) {
             return Err(format!(

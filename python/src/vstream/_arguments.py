@@ -43,6 +43,14 @@ def integer(name: str, value: object) -> int:
     return number
 
 
+def signed(name: str, value: object) -> int:
+    """Return a whole number of 64 bits, which may be below 0."""
+    number = _index(name, value)
+    if not -_ID_MAX - 1 <= number <= _ID_MAX:
+        raise InvalidInput(f"{name} is {number}: choose a whole number of 64 bits")
+    return number
+
+
 def versions(value: object, rows: int) -> I64Array | None:
     """Return a version per row, of one for all or one for each; None if there are none."""
     if value is None:

@@ -54,7 +54,7 @@ class Job:
 
     Examples
     --------
-    With the job of `examples/python/ask_job.py`::
+    `examples/python/ask_job.py` is a whole program around this::
 
         with vstream.Job.connect("run/checkpoints") as job:
             ids, distances = job.search(vector, k=10, where={"language": "en"})
@@ -135,13 +135,14 @@ class Job:
         Parameters
         ----------
         query, k, exact, where, parameters, with_, radius, group
-            As in `Collection.search`. Questions that are exact or have `where` go to all
-            partitions.
+            As in `Collection.search`. Questions that are exact, or have `where` or `probes`, go to
+            all partitions.
         probes
             Visit this many leaves of each partition, instead of what the job's recall target needs.
         min_offsets
             Wait for all records before these offsets of the topic of vectors, a number for each of
-            its partitions: so a program that writes to the topic reads its own writes.
+            its partitions: so a program that writes to the topic reads its own writes. -1 waits for
+            nothing.
         min_watermark
             Wait for all rows up to this event time, in milliseconds since 1970.
         partial
@@ -165,9 +166,9 @@ class Job:
         for name, given in (("exact", exact), ("partial", partial)):
             if type(given) is not bool:
                 raise InvalidInput(f"{name} is {given!r}: pass True or False")
-        offsets = [_arguments.integer("an offset", offset) for offset in min_offsets]
+        offsets = [_arguments.signed("an offset", offset) for offset in min_offsets]
         least = (
-            None if min_watermark is None else _arguments.integer("min_watermark", min_watermark)
+            None if min_watermark is None else _arguments.signed("min_watermark", min_watermark)
         )
         found, reached, watermark, is_partial = self._native.search(
             _arguments.vector("the query", query, many="search for each"),

@@ -202,6 +202,9 @@ fn what_is_wrong_is_said_at_once_and_what_may_change_after_the_deadline() {
         let refused = patient.search(&Question::new(vector, k)).unwrap_err();
         assert_eq!(refused, AskError::Refused(why.to_owned()));
     }
+    let unlimited = Question { radius: Some(f32::NAN), ..Question::new(&vector, K) };
+    let refused = patient.search(&unlimited).unwrap_err();
+    assert!(refused.to_string().starts_with("the radius is not a number"), "{refused}");
     partitions[1].lock().unwrap().key = "a secret".to_owned();
     let refused = patient.search(&Question::new(&vector, K)).unwrap_err();
     let locked = AskError::Locked("a partition of the job does not take this key".to_owned());

@@ -152,11 +152,7 @@ pub(crate) fn fresh_number(store: &FileStore) -> u64 {
 /// The files of the collection or snapshot in a directory, those in its far store among them. Errors:
 /// as [`RemoteLevel::read`] and [`RemoteLevel::open`].
 pub(crate) fn open_store(dir: &Path) -> Result<FileStore, Error> {
-    with_far(FileStore::open_dir(dir, Syncing::Off)?)
-}
-
-/// The files of a collection or snapshot, and those in its far store. Errors: as for [`open_store`].
-pub(crate) fn with_far(near: FileStore) -> Result<FileStore, Error> {
+    let near = FileStore::open_dir(dir, Syncing::Off)?;
     match RemoteLevel::read(&near)? {
         None => Ok(near),
         Some(level) => Ok(level.open(&near, Manifest::read(&near)?.collection)?.0),
@@ -168,7 +164,8 @@ fn may_move(name: &str) -> bool {
     matches!(number(name), Some(Number::Segment(_)))
 }
 
-fn open_far(address: &Location) -> Result<Arc<dyn Store>, Error> {
+/// Opens a store that searches wait for. Errors: those of the store.
+pub(crate) fn open_far(address: &Location) -> Result<Arc<dyn Store>, Error> {
     Ok(match address {
         Location::Folder(_) => address.open()?,
         Location::Bucket(bucket) => Arc::new(bucket.open(POLICY)?),

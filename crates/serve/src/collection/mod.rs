@@ -83,10 +83,19 @@ impl Collection {
     ///
     /// * `is_replica`: whether another engine writes.
     pub(crate) fn new(name: &str, engine: Engine, is_replica: bool) -> Result<Collection, Failure> {
+        let progress = Progress::new(engine.sequence(), is_replica);
+        Collection::with_progress(name, engine, progress)
+    }
+
+    fn with_progress(
+        name: &str,
+        engine: Engine,
+        progress: Progress,
+    ) -> Result<Collection, Failure> {
         let (settings, reader) = (engine.settings().clone(), engine.reader());
         let live = Arc::new(AtomicU64::new(engine.stats().index.live));
         let ids = IdForm { kind: settings.schema.id, hash: settings.schema.name_hash() };
-        let progress = Arc::new(Progress::new(engine.sequence(), is_replica));
+        let progress = Arc::new(progress);
         let epoch = engine.collection().unwrap_or(0);
         let writes = Writes::begin(name, engine, live.clone(), progress.clone())?;
         let name = name.to_owned();
@@ -119,9 +128,11 @@ impl Collection {
         Ok(collection)
     }
 
-    /// Opens one push of a collection. How old it is, nobody knows.
-    pub(crate) fn of_pushed(pushed: &PushedCollection, number: u64) -> Result<Collection, Failure> {
-        Collection::new(&pushed.name(), pushed.open(number)?, true)
+    /// Opens a push. How old it is, nobody knows.
+    pub(crate) fn of_pushed(pushed: &PushedCollection) -> Result<Collection, Failure> {
+        let engine = pushed.open()?;
+        let progress = Progress::of_push(engine.sequence());
+        Collection::with_progress(&pushed.name(), engine, progress)
     }
 
     pub(crate) fn reader(&self) -> &Reader {

@@ -16,6 +16,8 @@ pub(crate) struct Progress {
     /// Number of the last group that is as durable as the collection says.
     ended: watch::Sender<u64>,
     writer: Option<OfWriter>,
+    /// Nobody knows when this was what its writer had.
+    is_push: bool,
 }
 
 /// What a replica knows of its writer.
@@ -34,7 +36,20 @@ impl Progress {
     pub(crate) fn new(sequence: u64, is_replica: bool) -> Progress {
         let (applied, committed) = (watch::Sender::new(sequence), watch::Sender::new(sequence));
         let (begun, ended) = (AtomicU64::new(0), watch::Sender::new(0));
-        Progress { applied, committed, begun, ended, writer: is_replica.then(OfWriter::default) }
+        let writer = is_replica.then(OfWriter::default);
+        Progress { applied, committed, begun, ended, writer, is_push: false }
+    }
+
+    /// Of rows that were pushed to a store.
+    ///
+    /// * `sequence`: of the last write in the push.
+    pub(crate) fn of_push(sequence: u64) -> Progress {
+        Progress { is_push: true, ..Progress::new(sequence, true) }
+    }
+
+    /// True if this may know how far it is behind a writer.
+    pub(crate) fn has_age(&self) -> bool {
+        !self.is_push
     }
 
     /// Searches see every write up to this one.

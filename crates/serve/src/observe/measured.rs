@@ -175,7 +175,7 @@ impl Measured {
             gauge.get_or_create(&of).set(i64::try_from(value).unwrap_or(i64::MAX));
         };
         set(&self.sequence, progress.applied());
-        if progress.is_replica() {
+        if progress.is_replica() && progress.has_age() {
             set(&self.writer_sequence, progress.writer_sequence());
             // What has not reached its writer yet is behind without bound.
             let behind = progress.behind_ms().map_or(f64::INFINITY, |ms| ms as f64 / 1e3);
@@ -226,9 +226,12 @@ impl Measured {
         self.tools.get_or_create(&OfTool { tool, status }).inc();
     }
 
-    /// Notes a collection that did not open.
-    pub(crate) fn broken(&self, name: &str) {
-        self.broken.get_or_create(&OfCollection { collection: name.to_owned() }).set(1);
+    /// Notes which collections did not open.
+    pub(crate) fn broken(&self, names: impl Iterator<Item = String>) {
+        self.broken.clear();
+        names.for_each(|collection| {
+            self.broken.get_or_create(&OfCollection { collection }).set(1);
+        });
     }
 
     /// Sets the figures of a collection.

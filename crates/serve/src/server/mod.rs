@@ -5,7 +5,6 @@ mod connections;
 mod job;
 mod tls;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,9 +30,12 @@ use crate::mcp;
 use crate::observe::{Audit, Changed, Measured};
 use crate::page;
 use crate::replica::{Follower, Refresher};
-use crate::settings::{PushedSettings, ServeSettings};
+use crate::settings::ServeSettings;
 use crate::shared::{Admission, Heavy, Leases, Moment, Shared};
 use crate::{feed, qdrant};
+
+/// How long a stop waits for threads whose work nobody waits for.
+const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// Starts servers.
 pub struct Server;
@@ -61,8 +63,11 @@ impl Server {
         settings.check()?;
         let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
         let audit = Audit::open(settings.audit.as_deref())?;
-        let (catalog, served) = catalog(&settings).map_err(|failure| failure.message)?;
-        let catalog = Arc::new(catalog);
+        let catalog = Arc::new(catalog(&settings).map_err(|failure| failure.message)?);
+        let pushed = settings.pushed.as_ref();
+        let refresher =
+            pushed.map(|pushed| Refresher::start(&catalog, &pushed.address, pushed.every));
+        let refresher = refresher.transpose().map_err(|failure| failure.message)?;
         if settings.follow.is_some() && catalog.is_collection() {
             return Err(
                 "the folder is one collection: a replica needs a folder of collections".into()
@@ -113,24 +118,18 @@ impl Server {
         };
         let router = answering(&shared, &stopping);
         serving.extend(follower.map(|follower| runtime.spawn(follower.run())));
-        serving.extend(settings.pushed.map(|PushedSettings { address, every }| {
-            let refresher = Refresher { shared: shared.clone(), address, every, served };
-            runtime.spawn(refresher.run(stopping.clone()))
-        }));
+        serving.extend(refresher.map(|refresher| runtime.spawn(refresher.run(stopping.clone()))));
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
         Ok(Running { address, metrics, collections, broken, shared, stop, serving, runtime })
     }
 }
 
-/// The collections of a server, and of those in a store the numbers of their pushes.
-fn catalog(settings: &ServeSettings) -> Result<(Catalog, BTreeMap<String, u64>), Failure> {
+/// The collections of a server; none yet of one that reads a store.
+fn catalog(settings: &ServeSettings) -> Result<Catalog, Failure> {
     match (&settings.job, &settings.pushed) {
-        (Some(job), _) => Ok((Catalog::of_job(job)?, BTreeMap::new())),
-        (None, Some(pushed)) => Catalog::of_pushed(&pushed.address),
-        (None, None) => {
-            let (directory, how) = (&settings.directory, settings.opening());
-            Ok((Catalog::open(directory, &settings.limits, how)?, BTreeMap::new()))
-        }
+        (Some(job), _) => Catalog::of_job(job),
+        (None, Some(_)) => Ok(Catalog::of_pushed()),
+        (None, None) => Catalog::open(&settings.directory, &settings.limits, settings.opening()),
     }
 }
 
@@ -154,6 +153,8 @@ impl Running {
         });
         shared.leases.end(None);
         shared.catalog.close();
+        // A push that is being opened now is waited for no longer.
+        runtime.shutdown_timeout(LAST_WAIT);
     }
 }
 
@@ -209,9 +210,7 @@ async fn metrics_with_key(shared: State<Arc<Shared>>, access: Access) -> Result<
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
-    for name in shared.catalog.broken().keys() {
-        shared.measured.broken(name);
-    }
+    shared.measured.broken(shared.catalog.broken().into_keys());
     // A job has metrics of its own.
     for collection in shared.catalog.all().iter().filter(|one| !one.is_of_job()) {
         // One that is being dropped has no figures.
@@ -220,7 +219,11 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
                 shared.measured.collection(&collection.name, &stats);
                 shared.measured.progress(&collection.name, &collection.progress);
             }
-            Err(_) => shared.measured.forget(&collection.name),
+            Err(_) if shared.catalog.find(&collection.name).is_none() => {
+                shared.measured.forget(&collection.name);
+            }
+            // Another one has just taken its place.
+            Err(_) => {}
         }
     }
     shared.measured.streams(shared.limits.streams - shared.streams.available_permits());

@@ -178,7 +178,8 @@ impl Moment {
     pub(crate) fn wrote(&self, collection: &Collection) {
         let mut said = self.said();
         said.sequence = Some(collection.progress.committed());
-        said.behind_ms = Some(collection.progress.behind_ms());
+        let progress = &collection.progress;
+        said.behind_ms = progress.has_age().then(|| progress.behind_ms());
     }
 
     /// Notes the recall that the audits estimate.

@@ -95,33 +95,114 @@ fn collections_in_a_folder_are_served_where_they_are() {
     are_served_from(&place.path().join("pushed").display().to_string());
 }
 
+/// The folder of a pushed collection, with its manifests damaged.
+fn damage(folder: &Path) {
+    for entry in std::fs::read_dir(folder).expect("objects") {
+        let path = entry.expect("an entry").path();
+        if path.to_string_lossy().ends_with(".COLLECTION") {
+            let mut bytes = std::fs::read(&path).expect("bytes");
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 1;
+            std::fs::write(&path, bytes).expect("damaged");
+        }
+    }
+}
+
+/// Writes some rows and pushes them all.
+fn write_and_push(folder: &Path, address: &str, ids: std::ops::Range<u64>) -> [Vec<Json>; 2] {
+    let writer = Served::of(folder);
+    if writer.running.collections == 0 {
+        make(&writer);
+    }
+    fill(&writer, "news", ids.clone());
+    fill(&writer, "old", ids);
+    let answers = ["news", "old"].map(|name| asked(&writer, name));
+    writer.running.stop();
+    push_all(folder, address);
+    answers
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + LONG;
+    while !is_so() {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
-fn a_pushed_collection_that_is_damaged_keeps_no_other_from_being_served() {
+fn what_is_damaged_or_gone_keeps_nothing_else_from_being_served() {
+    let (place, folder) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().unwrap());
+    let address = place.path().display().to_string();
+    let first = write_and_push(folder.path(), &address, 0..300);
+    let old = place.path().join("old");
+    damage(&old);
+    let why = Server::start(settings(&format!("{address}/old"))).map(drop).expect_err("damaged");
+    assert!(why.contains("'old'") && why.contains("COLLECTION"), "{why}");
+    let reader = Served::new(ServeSettings {
+        metrics: Some("127.0.0.1:0".parse().expect("an address")),
+        ..settings(&address)
+    });
+    assert_eq!(reader.running.broken.len(), 1, "{:?}", reader.running.broken);
+    assert_eq!(asked(&reader, "news"), first[0]);
+    let (status, why) = reader.refused("GET", "/collections/old", json!({}));
+    assert!(status == 503 && why.contains("push 1 of the collection 'old'"), "{status}: {why}");
+    let broken = |reader: &Served| {
+        let metrics = reader.running.metrics.expect("an address");
+        let text = ureq::get(format!("http://{metrics}/metrics")).call().expect("metrics");
+        let text = text.into_body().read_to_string().expect("a text");
+        assert!(!text.contains("vstream_behind_seconds{"), "how old a push is, nobody knows");
+        text.contains("vstream_collection_broken{collection=\"old\"} 1")
+    };
+    assert!(broken(&reader));
+
+    // The next push of it is whole. The one after it is not, and the whole one is served.
+    let second = write_and_push(folder.path(), &address, 300..400);
+    wait_until("the second push", || {
+        reader.call("GET", "/collections/old", None).0 == 200 && asked(&reader, "news") == second[0]
+    });
+    assert_eq!(asked(&reader, "old"), second[1]);
+    let listed = reader.ok("GET", "/collections", json!({}));
+    assert_eq!(listed, json!({"collections": [{"name": "news"}, {"name": "old"}]}));
+    assert!(!broken(&reader));
+    let body = json!({"query": vector(1), "limit": 1});
+    let answer = reader.with_headers("POST", "/collections/news/points/query", &body, &[]);
+    assert_eq!(answer.header("vstream-behind-ms"), "");
+    std::fs::write(old.join("SNAPSHOT-0000000003"), "no list of files").expect("damaged");
+    let third = write_and_push(folder.path(), &format!("{address}/.later"), 400..500);
+    std::fs::rename(place.path().join(".later/news"), place.path().join("more")).expect("moved");
+    wait_until("a collection that appears", || {
+        reader.call("GET", "/collections/more", None).0 == 200
+    });
+    assert_eq!(asked(&reader, "more"), third[0]);
+    wait_until("the damage is said", || broken(&reader));
+    assert_eq!(asked(&reader, "old"), second[1], "what was whole is served");
+
+    // Removed, and then pushed anew: the number begins at 1 again.
+    std::fs::remove_dir_all(place.path().join("news")).expect("removed");
+    wait_until("a collection that is gone", || {
+        reader.call("GET", "/collections/news", None).0 == 404
+    });
+    std::fs::rename(place.path().join("more"), place.path().join("news")).expect("moved");
+    wait_until("the new one", || reader.call("GET", "/collections/news", None).0 == 200);
+    assert_eq!(asked(&reader, "news"), third[0]);
+    reader.running.stop();
+}
+
+#[test]
+fn what_cannot_be_served_is_said() {
     let place = tempfile::tempdir().expect("a folder");
     let address = place.path().display().to_string();
-    let folder = tempfile::tempdir().expect("a folder");
-    let writer = Served::of(folder.path());
-    make(&writer);
-    fill(&writer, "news", 0..100);
-    writer.running.stop();
-    push_all(folder.path(), &address);
-    let mut objects = std::fs::read_dir(place.path().join("old")).expect("objects");
-    let manifest = objects
-        .find_map(|entry| {
-            let path = entry.expect("an entry").path();
-            path.to_string_lossy().ends_with(".COLLECTION").then_some(path)
-        })
-        .expect("a manifest");
-    let mut bytes = std::fs::read(&manifest).expect("bytes");
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(&manifest, bytes).expect("damaged");
-    let reader = Served::new(settings(&address));
-    assert_eq!(reader.running.broken.len(), 1, "{:?}", reader.running.broken);
-    assert_eq!(asked(&reader, "news").len(), 20);
-    let (status, why) = reader.refused("GET", "/collections/old", json!({}));
-    assert!(status == 503 && why.contains("'old'"), "{status}: {why}");
-    reader.running.stop();
-    let why = Server::start(settings(&format!("{address}/old"))).map(drop).expect_err("damaged");
-    assert!(why.contains("COLLECTION"), "{why}");
+    let of = |settings| Server::start(settings).map(drop).expect_err("not started");
+    assert!(of(settings(&format!("{address}/nowhere"))).contains("no collection was pushed"));
+    assert!(!place.path().join("nowhere").exists(), "nothing is made");
+    assert!(of(settings("ftp://somewhere")).contains("no kind of store"));
+    let rows = tempfile::tempdir().expect("a folder");
+    std::fs::write(rows.path().join("MANIFEST"), "no collection").expect("a file");
+    let from = FileStore::open_dir(rows.path(), Syncing::Off).expect("a folder");
+    let to = Location::parse(&address).expect("an address").open().expect("a store");
+    push(&from, &["MANIFEST".to_owned()], &*to).expect("pushed");
+    assert!(of(settings(&address)).contains("is no collection"), "a snapshot, or anything else");
+    let follow = Some(vstream_serve::FollowSettings::new("http://127.0.0.1:1"));
+    assert!(of(ServeSettings { follow, ..settings(&address) }).contains("read where it is"));
 }

@@ -97,4 +97,8 @@ impl InFile for PendingReader {
     fn waits(&self) -> bool {
         true
     }
+
+    fn is_near(&self) -> bool {
+        self.local().is_some()
+    }
 }

@@ -48,7 +48,9 @@ impl Collections {
                 let may = |name: &str| access.may(Scope::Read, Some(name)).is_ok();
                 let served = shared.catalog.all();
                 let served = served.iter().filter(|one| may(&one.name)).map(|one| described(one));
-                let broken = shared.catalog.broken().iter().filter(|(name, _)| may(name));
+                let is_served = |name: &str| shared.catalog.find(name).is_some();
+                let broken = shared.catalog.broken().into_iter();
+                let broken = broken.filter(|(name, _)| may(name) && !is_served(name));
                 let broken = broken.map(|(name, why)| json!({"name": name, "broken": why}));
                 served.chain(broken).collect()
             }

@@ -42,13 +42,13 @@ public final class PythonJob implements AutoCloseable {
                         .formatted(Arrays.toString(vector), k, exact));
         questions.flush();
         String line = answers.readLine();
-        JsonNode ids = line == null ? null : JSON.readTree(line).path("ids");
-        if (ids == null || !ids.isArray()) {
+        JsonNode rows = line == null ? null : JSON.readTree(line).path("rows");
+        if (rows == null || !rows.isArray()) {
             throw new IOException("Python says: " + line);
         }
-        long[] found = new long[ids.size()];
+        long[] found = new long[rows.size()];
         for (int i = 0; i < found.length; i++) {
-            found[i] = ids.get(i).asLong();
+            found[i] = rows.get(i).path("id").asLong();
         }
         return found;
     }
