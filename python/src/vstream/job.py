@@ -167,9 +167,7 @@ class Job:
             if type(given) is not bool:
                 raise InvalidInput(f"{name} is {given!r}: pass True or False")
         offsets = [_arguments.signed("an offset", offset) for offset in min_offsets]
-        least = (
-            None if min_watermark is None else _arguments.signed("min_watermark", min_watermark)
-        )
+        least = None if min_watermark is None else _arguments.signed("min_watermark", min_watermark)
         found, reached, watermark, is_partial = self._native.search(
             _arguments.vector("the query", query, many="search for each"),
             (
