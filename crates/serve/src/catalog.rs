@@ -180,7 +180,7 @@ impl Catalog {
     /// The collection of a name. Errors: `NOT_FOUND`, and `SERVICE_UNAVAILABLE` if it did not open.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
         self.find(name).ok_or_else(|| match self.broken().get(name) {
-            Some(why) => does_not_open(why),
+            Some(why) => self.does_not_open(why),
             None => Failure::no_collection(name),
         })
     }
@@ -192,6 +192,15 @@ impl Catalog {
 
     fn broken_mut(&self) -> RwLockWriteGuard<'_, BTreeMap<String, String>> {
         self.broken.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// * `why`: names the collection.
+    fn does_not_open(&self, why: &str) -> Failure {
+        let is_pushed = self.directory.as_os_str().is_empty();
+        Failure::busy(match is_pushed {
+            true => format!("{why}. It is served when another one is pushed that does"),
+            false => format!("{why}. It is served when it is repaired and the server starts again"),
+        })
     }
 
     /// True if there is a collection of a name, whether it opened or not.
@@ -274,7 +283,7 @@ impl Catalog {
     pub(crate) async fn drop(self: &Arc<Catalog>, name: &str) -> Result<bool, Failure> {
         self.check_changes()?;
         if let Some(why) = self.broken().get(name) {
-            return Err(does_not_open(why));
+            return Err(self.does_not_open(why));
         }
         let _changing = self.changing.lock().await;
         let taken = {
@@ -374,11 +383,6 @@ pub(crate) async fn blocking<T: Send + 'static>(
 fn is_served(directory: &Path, how: Opening) -> bool {
     let is_collection = !matches!(inspect_collection(directory), Ok(None));
     is_collection || (how == Opening::ReadOnly && inspect(directory).is_ok())
-}
-
-/// * `why`: names the collection.
-fn does_not_open(why: &str) -> Failure {
-    Failure::busy(format!("{why}. It is served when it is repaired and opened again"))
 }
 
 /// Says in a folder whether its collections are copies. Errors: `BAD_REQUEST` if a replica would take

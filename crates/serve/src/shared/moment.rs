@@ -178,8 +178,7 @@ impl Moment {
     pub(crate) fn wrote(&self, collection: &Collection) {
         let mut said = self.said();
         said.sequence = Some(collection.progress.committed());
-        let progress = &collection.progress;
-        said.behind_ms = progress.has_age().then(|| progress.behind_ms());
+        said.behind_ms = Some(collection.progress.behind_ms());
     }
 
     /// Notes the recall that the audits estimate.
@@ -192,8 +191,9 @@ impl Moment {
             return;
         }
         let mut said = self.said();
-        said.sequence = Some(collection.progress.applied());
-        said.behind_ms = Some(collection.progress.behind_ms());
+        let progress = &collection.progress;
+        said.sequence = Some(progress.applied());
+        said.behind_ms = progress.has_age().then(|| progress.behind_ms());
     }
 
     /// Says in headers of which moment the answer is.

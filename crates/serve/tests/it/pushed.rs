@@ -192,7 +192,7 @@ fn what_is_damaged_or_gone_keeps_nothing_else_from_being_served() {
 #[test]
 fn what_cannot_be_served_is_said() {
     let place = tempfile::tempdir().expect("a folder");
-    let address = place.path().display().to_string();
+    let address = place.path().join("pushed").display().to_string();
     let of = |settings| Server::start(settings).map(drop).expect_err("not started");
     assert!(of(settings(&format!("{address}/nowhere"))).contains("no collection was pushed"));
     assert!(!place.path().join("nowhere").exists(), "nothing is made");
