@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Snapshot(Snapshot),
     /// Serve the collections of a folder over HTTP, by a subset of Qdrant's interface.
     Serve(ServeArguments),
+    /// Serve with as many replicas as requests need: processes of this machine behind one address.
+    Balance(BalanceArguments),
     /// Ask a server on this machine whether it is well; for containers, whose image has no curl.
     Health(HealthArguments),
     /// Make a key for a server: the key itself, and the entry of the file of keys that stands for it.
@@ -192,6 +194,65 @@ pub(crate) struct ServeArguments {
     /// the folder of that server.
     #[arg(long)]
     pub(crate) read_only: bool,
+    /// End as on SIGTERM when the process that started this one has ended (Linux).
+    #[arg(long, hide = true)]
+    pub(crate) ends_with_parent: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct BalanceArguments {
+    /// Replicas at least and at most.
+    #[arg(long, default_value = "1..4", value_name = "LEAST..MOST", value_parser = range)]
+    pub(crate) replicas: (u32, u32),
+    /// How many of these: as few as drain what waits in time, or with room for what is forecast.
+    #[arg(long, default_value = "lean", value_parser = ["lean", "forecast"])]
+    pub(crate) law: String,
+    /// Requests at a replica at a time. The cores of this machine unless given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) at_a_time: Option<u32>,
+    /// Requests that may wait for a replica; further ones are refused with 503.
+    #[arg(long, default_value_t = 10_000, value_name = "N",
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub(crate) waiting: u32,
+    /// Seconds that a request waits for a replica; then it is refused with 503.
+    #[arg(long, default_value_t = 30, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub(crate) wait: u64,
+    /// Seconds that a replica has to become ready, and to end; then it is killed.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    pub(crate) patience: u64,
+    /// Address of the interface. One that other machines reach needs a certificate, and replicas that ask
+    /// for keys.
+    #[arg(long, default_value = "127.0.0.1:6333", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+    /// Address of metrics and health, which need no key.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Certificates, in PEM, the server's own first.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Private key of the certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// What each replica is told: arguments of `vstream serve`, without addresses and certificates. It must
+    /// be one that only reads: an address that is pushed to, --read-only, --follow or --job. {replica}
+    /// becomes the number of the replica, for folders of its own.
+    #[arg(last = true, required = true, value_name = "SERVE")]
+    pub(crate) serve: Vec<String>,
+}
+
+/// `1..4`, or one number for both.
+fn range(text: &str) -> Result<(u32, u32), String> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let number = |text: &str| {
+        let number = text.parse::<u32>().ok().filter(|number| (1..=1_000).contains(number));
+        number.ok_or_else(|| format!("'{text}' is no number from 1 to 1,000"))
+    };
+    match (number(least)?, number(most)?) {
+        (least, most) if least <= most => Ok((least, most)),
+        (least, most) => Err(format!("{least} at least are more than {most} at most")),
+    }
 }
 
 #[derive(Args)]

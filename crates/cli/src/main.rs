@@ -8,6 +8,7 @@
 
 mod arguments;
 mod ask;
+mod balance;
 mod check;
 mod collection;
 mod demo;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         Command::Snapshot(Snapshot::Push(arguments)) => pushed::push(&arguments),
         Command::Snapshot(Snapshot::Pull(arguments)) => pushed::pull(&arguments),
         Command::Serve(arguments) => serve::serve(arguments),
+        Command::Balance(arguments) => balance::balance(arguments),
         Command::Health(arguments) => health::health(&arguments),
         Command::Key(arguments) => serve::key(&arguments),
         Command::Reference => text::print_line(JobSettings::reference().trim_end()),

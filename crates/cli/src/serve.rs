@@ -24,6 +24,9 @@ const REFRESH: Duration = Duration::from_secs(10);
 /// Serves until SIGINT or SIGTERM; then answers the requests that are here and closes everything.
 pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     let (begun, is_once) = (Instant::now(), arguments.once);
+    if arguments.ends_with_parent {
+        end_with_parent()?;
+    }
     let (follow, job) = (follow(&arguments)?, job(&arguments)?);
     let pushed = pushed(&arguments)?;
     let of = match (&job, &arguments.directory) {
@@ -83,6 +86,17 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         return Err(Failure::failed(format!("The copy is not whole: {why}")));
     }
     text::print_line("Stopped: every acknowledged write is on the disk.")?;
+    Ok(())
+}
+
+/// Lets the kernel send SIGTERM when the parent has ended.
+fn end_with_parent() -> Result<(), Failure> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{set_parent_process_death_signal, Signal};
+        set_parent_process_death_signal(Some(Signal::TERM))
+            .map_err(|error| Failure::failed(format!("no signal of its parent's end: {error}")))?;
+    }
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 //! | `collection` | one collection: a thread that writes, readers that never wait for it; or a running job |
 //! | `catalog` | all collections of a folder: opened, made, dropped |
 //! | `coordinator` | how many replicas, how large a batch, which effort; no part of a server |
+//! | `balance` | one address for the replicas of a coordinator |
 //! | `access` | keys, and what they allow |
 //! | `shared` | what all requests share: room for bodies and searches |
 //! | `observe` | metrics, slow searches, and the audit log |
@@ -24,6 +25,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod balance;
 mod catalog;
 mod collection;
 pub mod coordinator;
@@ -43,6 +45,7 @@ mod shared;
 mod turns;
 
 pub use access::{new_key, KeyFile, Scope};
+pub use balance::{BalanceLaw, BalanceSettings, Balancer, Balancing};
 pub use collection::JobSettings;
 pub use limits::Limits;
 pub use server::{JobPage, Running, Server};

@@ -151,20 +151,30 @@ impl ServeSettings {
                 ));
             }
         }
-        let is_open = !self.listen.ip().is_loopback();
-        if is_open && (self.keys.is_none() || self.tls.is_none()) {
-            return Err(format!(
-                "{} can be reached from other machines: give keys and a certificate, or listen on \
-                 127.0.0.1",
-                self.listen
-            ));
-        }
-        match self.metrics {
-            Some(metrics) if !metrics.ip().is_loopback() => Err(format!(
-                "{metrics} can be reached from other machines, and metrics need no key: choose an \
-                 address of 127.0.0.1"
-            )),
-            _ => Ok(()),
-        }
+        let is_guarded = self.keys.is_some() && self.tls.is_some();
+        check_addresses(self.listen, self.metrics, is_guarded)
+    }
+}
+
+/// Refuses addresses that strangers could reach. Errors: a sentence.
+///
+/// * `is_guarded`: whether there are keys and a certificate.
+pub(crate) fn check_addresses(
+    listen: SocketAddr,
+    metrics: Option<SocketAddr>,
+    is_guarded: bool,
+) -> Result<(), String> {
+    if !listen.ip().is_loopback() && !is_guarded {
+        return Err(format!(
+            "{listen} can be reached from other machines: give keys and a certificate, or listen on \
+             127.0.0.1"
+        ));
+    }
+    match metrics {
+        Some(metrics) if !metrics.ip().is_loopback() => Err(format!(
+            "{metrics} can be reached from other machines, and metrics need no key: choose an \
+             address of 127.0.0.1"
+        )),
+        _ => Ok(()),
     }
 }

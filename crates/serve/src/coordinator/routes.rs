@@ -33,10 +33,11 @@ impl Routes {
         }
     }
 
-    /// The replica with the fewest queries under way, the oldest of equals, if it has less than `most`.
-    /// The query counts until [`Routes::done`]. Cost: O(replicas).
-    pub fn pick(&mut self, most: u32) -> Option<ReplicaId> {
-        let (&id, queries) = self.open.iter_mut().min_by_key(|(_, queries)| **queries)?;
+    /// The replica with the fewest queries under way, the oldest of equals, if it has less than `most`; not
+    /// one of `except`. The query counts until [`Routes::done`]. Cost: O(replicas).
+    pub fn pick(&mut self, most: u32, except: &[ReplicaId]) -> Option<ReplicaId> {
+        let others = self.open.iter_mut().filter(|(id, _)| !except.contains(id));
+        let (&id, queries) = others.min_by_key(|(_, queries)| **queries)?;
         (*queries < most).then(|| {
             *queries += 1;
             id

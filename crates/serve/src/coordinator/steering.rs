@@ -63,7 +63,12 @@ impl<R: Replicas> Steering<R> {
     /// A place for the query that waits longest; `None` while all replicas are busy. The query counts as
     /// under way until [`Steering::done`].
     pub fn pick(&mut self) -> Option<(ReplicaId, SocketAddr)> {
-        let id = self.routes.pick(self.settings.at_a_time)?;
+        self.pick_but(&[])
+    }
+
+    /// As [`Steering::pick`], for a query that these replicas did not answer.
+    pub fn pick_but(&mut self, except: &[ReplicaId]) -> Option<(ReplicaId, SocketAddr)> {
+        let id = self.routes.pick(self.settings.at_a_time, except)?;
         match self.replicas.address(id) {
             Some(address) => Some((id, address)),
             // It has ended since the last tick.
@@ -118,6 +123,12 @@ impl<R: Replicas> Steering<R> {
         // Those that were stopped get nothing from now on.
         self.routes.follow(&self.replicas.list());
         Ok(decision)
+    }
+
+    /// Takes note of replicas that have become ready or ended since the last tick.
+    pub fn refresh(&mut self) {
+        let list = self.replicas.list();
+        self.routes.follow(&list);
     }
 
     /// Service and start time in seconds, as they were measured so far.

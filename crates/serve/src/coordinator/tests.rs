@@ -257,13 +257,14 @@ fn a_query_goes_where_fewest_are_and_never_to_one_that_stops() {
     let replica = |id, state| Replica { id: ReplicaId(id), state, start_s: None };
     use ReplicaState::{Ready, Starting, Stopping};
     let mut routes = Routes::default();
-    assert_eq!(routes.pick(9), None, "nobody is there");
+    assert_eq!(routes.pick(9, &[]), None, "nobody is there");
     routes.follow(&[replica(0, Ready), replica(1, Ready), replica(2, Starting)]);
-    let picked: Vec<_> = (0..5).map(|_| routes.pick(2).map(|id| id.0)).collect();
+    let picked: Vec<_> = (0..5).map(|_| routes.pick(2, &[]).map(|id| id.0)).collect();
     assert_eq!(picked, [Some(0), Some(1), Some(0), Some(1), None]);
     routes.done(ReplicaId(1));
     routes.follow(&[replica(0, Ready), replica(1, Stopping), replica(2, Ready)]);
-    assert_eq!(routes.pick(2), Some(ReplicaId(2)));
+    assert_eq!(routes.pick(2, &[ReplicaId(2)]), None, "the other one is full");
+    assert_eq!(routes.pick(2, &[]), Some(ReplicaId(2)));
     assert_eq!((routes.in_flight(), routes.in_flight_of(ReplicaId(1))), (4, 1));
     routes.done(ReplicaId(1));
     routes.done(ReplicaId(1));

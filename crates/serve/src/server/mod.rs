@@ -21,8 +21,9 @@ use tokio::sync::{watch, Semaphore};
 use tokio::task::JoinHandle;
 
 use self::authenticate::authenticate;
-use self::connections::serve;
+pub(crate) use self::connections::serve;
 pub use self::job::JobPage;
+pub(crate) use self::tls::acceptor;
 use crate::access::{Access, Scope};
 use crate::catalog::Catalog;
 use crate::failure::{is_grpc, status_of, Failure};
@@ -61,7 +62,7 @@ impl Server {
     /// then.
     pub fn start(settings: ServeSettings) -> Result<Running, String> {
         settings.check()?;
-        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+        let tls = settings.tls.as_ref().map(acceptor).transpose()?;
         let audit = Audit::open(settings.audit.as_deref())?;
         let catalog = Arc::new(catalog(&settings).map_err(|failure| failure.message)?);
         let pushed = settings.pushed.as_ref();

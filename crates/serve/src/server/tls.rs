@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::settings::TlsFiles;
 
 /// Reads certificate and key. Errors: a sentence.
-pub(super) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, String> {
+pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, String> {
     let (chain, key) = (files.certificate.display(), files.key.display());
     let certificates = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)

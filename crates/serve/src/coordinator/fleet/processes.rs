@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -118,6 +119,8 @@ impl Processes {
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            // What a terminal tells the coordinator is not for them: they still have queries.
+            .process_group(0)
             .spawn()
             .map_err(failed)?;
         let said = Said::default();
