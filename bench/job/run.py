@@ -28,6 +28,23 @@ ENVIRONMENTS = ROOT / ".venv-peers" / "environments"
 
 _CHECKPOINTS = {"checkpoint-ms": "1000", "until": "false"}
 _BESIDE = {"preload": "50000", "seconds": "12"}
+# Libraries behind the server of `served`; the effort of LanceDB is lists that are read.
+_SERVED = {
+    "qdrant": {**_BESIDE, "system": "qdrant_edge"},
+    "lancedb": {**_BESIDE, "system": "lancedb", "effort": "128", "patience": "400"},
+}
+DIMENSION = 100
+# A rate that Chroma holds too, so that latency at one rate is compared at several recalls.
+_BY_RECALL = {
+    "preload": "50000",
+    "rates": "350",
+    "seconds": "30",
+    "warm-up": "350",
+    "at-rest": "1000",
+    "until": "false",
+}
+_TARGETS = ("0.8", "0.9", "0.95", "0.98")
+_EFFORTS = ("10", "20", "40", "100", "200")
 # The rates of the paper, then upwards; a peer that cannot keep 500 is asked for less.
 _PAPER = "500,3500,6500,9500"
 _SLOW = "50,100,200,350,500,700,1000,1500,2000,3500,6500,9500"
@@ -53,6 +70,13 @@ RUNS: dict[str, dict[str, str]] = {
     "beside-chroma-single": {**_BESIDE, "system": "chroma", "rates": _SLOW, "batch": "1"},
     "beside-milvus": _MILVUS,
     "beside-milvus-single": {**_MILVUS, "batch": "1"},
+    "beside-qdrant": {**_SERVED["qdrant"], "rates": _SLOW},
+    "beside-lancedb": {**_SERVED["lancedb"], "rates": _SLOWEST, "at-rest": "100"},
+    **{f"recall-vstream-{one}": {**_BY_RECALL, "recall-target": one} for one in _TARGETS},
+    **{
+        f"recall-chroma-{one}": {**_BY_RECALL, "system": "chroma", "effort": one}
+        for one in _EFFORTS
+    },
 }
 
 
@@ -63,7 +87,7 @@ def main() -> None:
         folder = out / name
         subprocess.run(["rm", "-rf", folder], check=True)
         folder.mkdir(parents=True)
-        with _server(RUNS[name].get("system", "vstream"), folder) as server:
+        with _server(RUNS[name], folder) as server:
             _run(folder, {**RUNS[name], **server})
 
 
@@ -83,14 +107,15 @@ def _run(folder: Path, options: dict[str, str]) -> None:
 
 
 @contextmanager
-def _server(system: str, folder: Path) -> Iterator[dict[str, str]]:
+def _server(run: dict[str, str], folder: Path) -> Iterator[dict[str, str]]:
     """Start the server of a database on loopback, and end it."""
+    system = run.get("system", "vstream")
     if system == "vstream":
         yield {}
         return
     port = _free_port()
     with (folder / "server.log").open("w") as log:
-        server = subprocess.Popen(_command(system, port, folder), stdout=log, stderr=log)
+        server = subprocess.Popen(_command(run, port, folder), stdout=log, stderr=log)
         try:
             _await(port, server)
             yield {"server": f"127.0.0.1:{port}", "server-pid": str(server.pid)}
@@ -99,8 +124,13 @@ def _server(system: str, folder: Path) -> Iterator[dict[str, str]]:
             server.wait()
 
 
-def _command(system: str, port: int, folder: Path) -> list[str]:
+def _command(run: dict[str, str], port: int, folder: Path) -> list[str]:
+    system = run["system"]
     programs = ENVIRONMENTS / system / "bin"
+    if system in {one["system"] for one in _SERVED.values()}:
+        words = [port, folder / "db", DIMENSION, run.get("effort", "100")]
+        program = Path(__file__).with_name("served") / "server.py"
+        return [str(programs / "python"), str(program), system, *map(str, words)]
     where = ["--host", "127.0.0.1", "--port", str(port)]
     if system == "milvus_lite":
         data = ["--data-dir", str(folder / "db")]

@@ -11,8 +11,15 @@ _STEPS = "rate asked | held | p50 ms | p99 ms | p99.9 ms | broker p99 ms | recal
 
 
 def main() -> None:
-    """Print a table of the steps and one of processor time for each result."""
-    for path in sys.argv[1:]:
+    """Print a table of the steps and one of processor time for each result.
+
+    Of runs at one rate that differ in their recall (`recall-…`) it is one table of all.
+    """
+    of_rates = [path for path in sys.argv[1:] if not _is_by_recall(path)]
+    by_recall = [path for path in sys.argv[1:] if _is_by_recall(path)]
+    if by_recall:
+        _by_recall([json.loads(Path(path).read_text()) for path in by_recall])
+    for path in of_rates:
         result = json.loads(Path(path).read_text())
         print(f"### {Path(path).parent.name}\n")
         print(
@@ -22,6 +29,32 @@ def main() -> None:
         )
         _steps(result["steps"])
         _processors(result["steps"])
+
+
+def _is_by_recall(path: str) -> bool:
+    return Path(path).parent.name.startswith("recall-")
+
+
+def _by_recall(results: list[dict[str, Any]]) -> None:
+    first = results[0]
+    print(
+        f"{first['steps'][0]['rate']:,} records/s, {first['preload']:,} rows at first; recall of "
+        f"{first['queries_at_rest']:,} queries at rest.\n"
+    )
+    print("| system | target or effort | recall@10 | p50 ms | p99 ms | p99.9 ms | cores busy |")
+    print("|---|---|---|---|---|---|---|")
+    for result in results:
+        step = result["steps"][0]
+        is_ours = result["system"] == "vstream"
+        asked = f"target {result['recall_target']}" if is_ours else f"ef {result['effort']}"
+        beside = ("broker", "load generator", "whole machine")
+        busy = sum(share for name, share in step["cpu"].items() if name not in beside)
+        held = "" if step["sustained"] else ", not held"
+        print(
+            f"| {result['system']} | {asked}{held} | {result['recall_at_rest']:.4f} | "
+            f"{step['p50_ms']:.1f} | {step['p99_ms']:.1f} | {step['p999_ms']:.1f} | {busy:.2f} |"
+        )
+    print()
 
 
 def _steps(steps: list[dict[str, Any]]) -> None:

@@ -43,6 +43,13 @@ struct Arguments {
     /// Measure replicas instead.
     #[arg(long)]
     replica: bool,
+    /// With --replica: an empty place such as s3://bucket/folder, to which the collection is pushed and where
+    /// a reader starts from it.
+    #[arg(long, value_name = "ADDRESS", requires = "replica")]
+    store: Option<String>,
+    /// With --replica: only how soon one answers.
+    #[arg(long, requires = "replica")]
+    starts: bool,
     /// JSON to write.
     #[arg(long, value_name = "FILE.json")]
     out: PathBuf,
@@ -68,6 +75,8 @@ fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
         metric: arguments.metric,
         phase: Duration::from_secs(arguments.phase),
         rates: arguments.rates.clone(),
+        store: arguments.store.as_deref(),
+        starts_alone: arguments.starts,
     };
     let (table, text) = if arguments.replica {
         let report = run_replica(&base, &queries, &settings)?;

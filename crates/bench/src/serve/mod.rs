@@ -52,6 +52,10 @@ pub struct ServeSettings<'a> {
     pub phase: Duration,
     /// Rows per second that arrive while queries are timed.
     pub rates: Vec<u64>,
+    /// Empty place in an object store to which the collection of replicas is pushed; `None`: it is not.
+    pub store: Option<&'a str>,
+    /// Measure the starts of replicas alone.
+    pub starts_alone: bool,
 }
 
 /// What was measured. Times are in microseconds.

@@ -15,7 +15,7 @@ use super::client::{request, Client};
 use super::server::Server;
 use super::traffic::fill;
 use super::transport::{Http, Transport};
-use super::{path, pin, ServeSettings, BATCH, CORES, K};
+use super::{path, pin, ServeSettings, BATCH, COLLECTION, CORES, K};
 use crate::runbook::{Matrix, RunbookError};
 use crate::storage::truth;
 use crate::times::Percentiles;
@@ -45,10 +45,19 @@ pub struct ReplicaReport {
     folder_mib: f64,
     /// Milliseconds from exec to the first right answer, over the writer's folder.
     read_only_ms: Vec<f64>,
+    /// The same of a reader of an object store to which the collection was pushed; none without a store.
+    pushed_ms: Vec<f64>,
     /// The same of a replica with an empty folder, which fetches all files first.
     copied_ms: f64,
     /// The same of a replica with its own folder.
     again_ms: Vec<f64>,
+    /// How it follows; `None` if starts alone were measured.
+    following: Option<Following>,
+}
+
+/// How a replica follows, and what it costs.
+#[derive(Debug, Serialize)]
+struct Following {
     /// Rows per second that came while the distance was measured.
     came: f64,
     /// Microseconds from the answer to a write until the replica has it.
@@ -87,6 +96,15 @@ pub fn run_replica(
         let reader = bench.start(settings.directory, &["--read-only"])?;
         read_only_ms.push(bench.first_right(&reader, begun)?);
     }
+    let mut pushed_ms = Vec::new();
+    if let Some(store) = settings.store {
+        bench.push(store)?;
+        for _ in 0..STARTS {
+            let begun = Instant::now();
+            let reader = bench.start(Path::new(store), &[])?;
+            pushed_ms.push(bench.first_right(&reader, begun)?);
+        }
+    }
     let writer = bench.writer()?;
     let begun = Instant::now();
     let copied_ms = bench.first_right(&bench.replica(&writer)?, begun)?;
@@ -97,30 +115,20 @@ pub fn run_replica(
         again_ms.push(bench.first_right(&replica, begun)?);
         stop(replica)?;
     }
-    let replica = bench.replica(&writer)?;
-    bench.first_right(&replica, Instant::now())?;
-    let (came, lag) = bench.distance(&writer, &replica)?;
-    drop(replica);
-    let (mut alone, mut followed) = (Vec::new(), Vec::new());
-    bench.round(&writer)?;
-    for _ in 0..ROUNDS {
-        alone.push(bench.round(&writer)?);
-        let replica = bench.replica(&writer)?;
-        bench.caught_up(&writer, &replica)?;
-        followed.push(bench.round(&writer)?);
-    }
+    let following = match settings.starts_alone {
+        true => None,
+        false => Some(bench.following(&writer)?),
+    };
     let (rows, dimension, folder_mib) = (base.rows(), base.dimension, mib(settings.directory)?);
     Ok(ReplicaReport {
         rows,
         dimension,
         folder_mib,
         read_only_ms,
+        pushed_ms,
         copied_ms,
         again_ms,
-        came,
-        lag,
-        alone,
-        followed,
+        following,
     })
 }
 
@@ -163,6 +171,34 @@ impl<'a> Bench<'a> {
 
     fn replica(&self, writer: &Server) -> Result<Server, RunbookError> {
         self.start(&self.copy, &["--follow", &format!("http://{}", writer.address)])
+    }
+
+    /// Pushes the collection to a store, where nothing is yet.
+    fn push(&self, store: &str) -> Result<(), RunbookError> {
+        let mut command = std::process::Command::new(self.settings.command);
+        command.args(["snapshot", "push"]).arg(self.settings.directory.join(COLLECTION));
+        let done = command.arg(format!("{store}/{COLLECTION}")).output().map_err(io)?;
+        match done.status.success() {
+            true => Ok(()),
+            false => Err(RunbookError::Io(String::from_utf8_lossy(&done.stderr).into_owned())),
+        }
+    }
+
+    /// How far a replica is behind, and rounds with and without one.
+    fn following(&self, writer: &Server) -> Result<Following, RunbookError> {
+        let replica = self.replica(writer)?;
+        self.first_right(&replica, Instant::now())?;
+        let (came, lag) = self.distance(writer, &replica)?;
+        drop(replica);
+        let (mut alone, mut followed) = (Vec::new(), Vec::new());
+        self.round(writer)?;
+        for _ in 0..ROUNDS {
+            alone.push(self.round(writer)?);
+            let replica = self.replica(writer)?;
+            self.caught_up(writer, &replica)?;
+            followed.push(self.round(writer)?);
+        }
+        Ok(Following { came, lag, alone, followed })
     }
 
     /// Milliseconds until every query was answered rightly once, the first of them as soon as it can be.
@@ -367,13 +403,28 @@ impl ReplicaReport {
         };
         let what = "exec to the first right answer, the writer's folder, read only";
         out += &line(what, starts(&self.read_only_ms));
+        if !self.pushed_ms.is_empty() {
+            let what = "the same, pushed to an object store and read where it is";
+            out += &line(what, starts(&self.pushed_ms));
+        }
         out += &line("the same, a replica with its own folder", starts(&self.again_ms));
         out += &line(
             "the same, an empty folder: all files are fetched",
             format!("{:.0} ms", self.copied_ms),
         );
+        if let Some(following) = &self.following {
+            out += &following.lines();
+        }
+        out
+    }
+}
+
+impl Following {
+    /// Its lines of the table.
+    fn lines(&self) -> String {
+        let line = |what: &str, value: String| format!("| {what} | {value} |\n");
         let ms = |us: f64| us / 1e3;
-        out += &line(
+        let mut out = line(
             &format!(
                 "behind the answer to a write, at {:.0} rows/s in requests of {ROWS}",
                 self.came

@@ -97,6 +97,8 @@ public final class JobBench implements AutoCloseable {
         result.put("delivery", options.exactlyOnce() ? "exactly-once" : "at-least-once");
         result.put("preload", options.preload());
         result.put("batch", options.batch());
+        result.put("recall_target", options.recallTarget());
+        result.put("effort", options.effort());
         job.close();
         recall(first, result);
         result.set("steps", steps);

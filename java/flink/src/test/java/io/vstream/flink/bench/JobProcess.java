@@ -40,7 +40,8 @@ final class JobProcess implements AutoCloseable {
                             options.system(),
                             options.server(),
                             Integer.toString(options.batch()),
-                            Integer.toString(options.preload())));
+                            Integer.toString(options.preload()),
+                            Integer.toString(options.effort())));
         }
         process =
                 new ProcessBuilder(command)
@@ -83,7 +84,7 @@ final class JobProcess implements AutoCloseable {
         return """
         {"name": "bench", "parallelism": @P,
          "collection": {"dimension": 100, "metric": "cosine", "element": "f32",
-                        "index": "cluster", "seed": 42, "recall-target": 0.95,
+                        "index": "cluster", "seed": 42, "recall-target": @R,
                         "encoder": {"kind": "cells", "recall-target": 0.98}},
          "vectors": {"kind": "kafka", "brokers": "@B", "topic": "vectors", "group": "bench",
                      "format": "@F", "start": "earliest", "out-of-orderness": 0,
@@ -96,6 +97,7 @@ final class JobProcess implements AutoCloseable {
          "training-sample": 20000, "merge-deadline": 60000, "audit-share": 0.0@C}
         """
                 .replace("@P", Integer.toString(SLOTS))
+                .replace("@R", Double.toString(options.recallTarget()))
                 .replace("@B", brokers)
                 .replace("@F", options.json() ? "json" : "raw")
                 .replace("@D", options.exactlyOnce() ? "exactly-once" : "at-least-once")

@@ -18,6 +18,8 @@ import java.util.TreeMap;
  * @param warmUp records per second before the first step
  * @param seconds of a step
  * @param preload rows that are there before the first step
+ * @param recallTarget of ours
+ * @param effort of a peer's searches
  * @param batch writes that a peer gets in one call at most
  * @param atRest queries at the end, whose recall is taken
  * @param patienceSeconds for what is under way after a step
@@ -37,6 +39,8 @@ record Options(
         int warmUp,
         int seconds,
         int preload,
+        double recallTarget,
+        int effort,
         int batch,
         int atRest,
         int patienceSeconds,
@@ -57,6 +61,8 @@ record Options(
                     "warm-up",
                     "seconds",
                     "preload",
+                    "recall-target",
+                    "effort",
                     "batch",
                     "at-rest",
                     "patience",
@@ -92,6 +98,8 @@ record Options(
                 Integer.parseInt(given.getOrDefault("warm-up", rates.get(0).toString())),
                 Integer.parseInt(given.getOrDefault("seconds", "15")),
                 Integer.parseInt(given.getOrDefault("preload", "150000")),
+                Double.parseDouble(given.getOrDefault("recall-target", "0.95")),
+                Integer.parseInt(given.getOrDefault("effort", "100")),
                 Integer.parseInt(given.getOrDefault("batch", "100")),
                 Integer.parseInt(given.getOrDefault("at-rest", "300")),
                 Integer.parseInt(given.getOrDefault("patience", "150")),

@@ -34,14 +34,16 @@ public final class PeerJob {
 
     private PeerJob() {}
 
-    /** Words: file of the job, system, server, rows per call, rows at the beginning. */
+    /** Words: file of the job, system, server, rows per call, rows at the beginning, effort. */
     public static void main(String[] words) throws Exception {
         JobSettings job = JobSettings.fromJson(Files.readString(Path.of(words[0])));
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(SearchDataflow.flinkSettings());
         env.setParallelism(job.dataflow().partitions());
         env.setBufferTimeout(BUFFER_MILLIS);
-        PeerAddress peer = new PeerAddress(words[1], words[2], job.dataflow().rules().dimension());
+        int dimension = job.dataflow().rules().dimension();
+        PeerAddress peer =
+                new PeerAddress(words[1], words[2], dimension, Integer.parseInt(words[5]));
         PeerWrites writes =
                 new PeerWrites(peer, Integer.parseInt(words[3]), Integer.parseInt(words[4]));
         DataStream<VectorRecord> vectors =
