@@ -273,6 +273,7 @@ def larger(cases: list[Found], limit_mib: int) -> str:
         f"rows/s beside queries, at most {first['rate']:,.0f}",
         lambda case: f"{case['rows-per-s-beside-queries']:,.0f}",
     )
+    row("seconds of a row in memory meanwhile, mean", _in_memory)
     row("ms p50 / p99 / p99.9 beside these", lambda case: _latency(case["queries-beside"]))
     phases("ms p50 / p99 / p99.9 idle", lambda phase: _latency(phase["idle"]))
     phases("recall@10", lambda phase: f"{phase['asked']['recall']:.4f}")
@@ -286,6 +287,12 @@ def larger(cases: list[Found], limit_mib: int) -> str:
     for case in cases:
         lines += _larger_goals(case, limit_mib)
     return "\n".join(lines) + "\n"
+
+
+def _in_memory(case: Found) -> str:
+    """Return the seconds of a row in memory before it went to a segment, at the rate."""
+    mean = case.get("in-memory-ms")
+    return "-" if mean is None else f"{mean / 1000:.2f}"
 
 
 def remote(found: Found) -> str:

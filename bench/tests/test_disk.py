@@ -96,6 +96,7 @@ def case(segments, peak):
         "rows-per-s-beside-queries": 39_000.0,
         "commits": times(),
         "waited-us": 1_500_000,
+        "in-memory-ms": 2_340.0 if segments == "clusters" else None,
         "written-per-byte": 4.0,
         "queries-beside": times(),
         "at-once": phase,
@@ -111,6 +112,7 @@ def test_cases_stand_beside_each_other_and_each_has_its_goals():
     text = tables.larger([case("clusters", 120 * MIB), case("graph", 300 * MIB)], 128)
     assert "| | `segments: clusters` | `segments: graph` |" in text.replace("|  |", "| |")
     assert "| engine's limits, MiB: rows and blocks, codes | 32.0, 32.0 | 32.0, all |" in text
+    assert "| seconds of a row in memory meanwhile, mean | 2.34 | - |" in text
     assert "`clusters`, 128 MiB for the process: met, 120.0 MiB" in text
     assert "`graph`, 128 MiB for the process: **missed**, 300.0 MiB" in text
     assert "`graph`, 40,000 rows/s beside queries: **missed**, 39,000" in text

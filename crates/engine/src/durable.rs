@@ -15,6 +15,7 @@ use crate::remembered::{RememberedDelete, RememberedDeletes};
 use crate::remote::RemoteStats;
 use crate::settings::IndexKind;
 use crate::snapshot::ImageFiles;
+use crate::tree::Known;
 use crate::version::{Directory, Manifest};
 
 impl Engine {
@@ -162,8 +163,9 @@ impl Replay for Engine {
 
     fn segments(&mut self, files: &SegmentFiles<'_>) -> Result<(u64, u128), Error> {
         let open = |at: usize| {
-            let (entry, delete_bitmap) = &files.entries[at];
-            self.tree.open(files.store, entry, files.collection, delete_bitmap)
+            let (entry, deleted) = &files.entries[at];
+            let known = Known { deleted, wanted: files.wanted, ids: None };
+            self.tree.open(files.store, entry, files.collection, known)
         };
         let opened = in_order(files.entries.len(), files.in_parallel, &open)?;
         let found = opened.iter().map(|live| live.opened);

@@ -74,7 +74,7 @@ pub use settings::{
     DIMENSION_MAX, K_MAX,
 };
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
-pub use tree::TreeStats;
+pub use tree::{Residence, TreeStats};
 pub use version::RemoteLevel;
 pub use vstream_attribute::{
     attributes_to_json, Attribute, AttributeKind, Attributes, AttributesBuilder, Fields,

@@ -45,9 +45,20 @@ impl<'a> Column<'a> {
     /// The value of a row, which must be in the column.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> u64 {
-        let mut word = [0u8; 8];
-        word[..self.width].copy_from_slice(&self.above[row * self.width..][..self.width]);
+        if self.width == 0 {
+            return self.least;
+        }
+        let from = row * self.width;
+        let above = match self.above[from..].first_chunk() {
+            // One read and a mask, where a copy of `width` bytes would be a call.
+            Some(word) => u64::from_le_bytes(*word) & (u64::MAX >> (64 - 8 * self.width)),
+            None => {
+                let mut word = [0u8; 8];
+                word[..self.width].copy_from_slice(&self.above[from..from + self.width]);
+                u64::from_le_bytes(word)
+            }
+        };
         // The sum wraps only if the bytes are damaged.
-        self.least.wrapping_add(u64::from_le_bytes(word))
+        self.least.wrapping_add(above)
     }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{json, Value};
 use vstream_engine::{Effort, Engine, Neighbor, Query, Reader, Scratch};
 
-use super::scoring::{insert_all, Made};
+use super::scoring::{insert_all, residence_ms, Made};
 use super::updates::{beside, scored, written_bytes};
 use super::{ask, process, Kept, Moment, RowFile, K};
 use crate::runbook::{Matrix, RunbookError};
@@ -54,6 +54,7 @@ pub fn run(
         insert_all(&mut engine, data, &rows, &mut |ns, _| commits.push(ns))?;
     }
     let fast_s = begun.elapsed().as_secs_f64();
+    let before = engine.stats().tree.in_memory;
     let (slow_s, mut times) = at_rate(
         &mut engine,
         data,
@@ -62,7 +63,7 @@ pub fn run(
         &mut commits,
     )?;
     let ingest_peak = process::peak_bytes()?;
-    let waited = engine.stats().tree.waited_us;
+    let tree = engine.stats().tree;
 
     let truth = kept.truth(0)?;
     let live = kept.live(0)?;
@@ -87,7 +88,8 @@ pub fn run(
         "rows-per-s": fast as f64 / fast_s,
         "rows-per-s-beside-queries": slow as f64 / slow_s,
         "commits": Percentiles::of(&mut commits),
-        "waited-us": waited,
+        "waited-us": tree.waited_us,
+        "in-memory-ms": residence_ms(&tree.in_memory.since(&before)),
         "queries-beside": Percentiles::of(&mut times),
         "at-once": at_once,
         "merge-s": merge_s,

@@ -14,7 +14,7 @@ use std::time::Instant;
 use serde_json::{json, Value};
 use vstream_engine::{Effort, Engine, Neighbor, Query, RemoteLevel, Scratch};
 
-use super::scoring::{insert_all, Made};
+use super::scoring::{insert_all, residence_ms, Made};
 use super::updates::{beside, scored};
 use super::{ask, Kept, Moment, RowFile, K};
 use crate::runbook::{Matrix, RunbookError};
@@ -84,6 +84,7 @@ pub fn run(
             "segments": [placed.local_segments, placed.remote_segments],
             "sent-bytes": placed.counts.sent_bytes,
             "fetched-bytes": placed.counts.fetched_bytes,
+            "on-disk-ms": residence_ms(&stats.tree.on_disk),
             "asked": found,
             "guard": stats.recall.map(|estimate| estimate.recall),
             "probes": stats.probes,

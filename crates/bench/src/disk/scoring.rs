@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::Serialize;
 use vstream_engine::{
     Ablation, Durability, Effort, Element, Engine, Journaling, Metric, Neighbor, Query,
-    RemoteLevel, Row, Scratch, SegmentIndex, Settings, Stats, TreeStats,
+    RemoteLevel, Residence, Row, Scratch, SegmentIndex, Settings, Stats, TreeStats,
 };
 
 use super::kept::Live;
@@ -191,4 +191,9 @@ pub fn recall_of(answer: &[Neighbor], truth: &[(u32, f32)]) -> usize {
     // Ours and the engine's distances differ by rounding alone.
     let limit = last + 1e-6 * (1.0 + last.abs());
     answer.iter().filter(|row| row.distance <= limit).count().min(truth.len())
+}
+
+/// Mean milliseconds of a row on a level before it went to the next one; `None` if none has.
+pub(super) fn residence_ms(of: &Residence) -> Option<f64> {
+    (of.rows > 0).then(|| of.mean().as_secs_f64() * 1e3)
 }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::layout::{base_prefix, delete_bitmap_name, log_name, segment_name};
 use crate::remembered::RememberedDelete;
 use crate::snapshot::{Image, Part, PinnedSnapshot, ShardRows, SnapshotSummary, Turn};
-use crate::tree::{ImmutableMemtable, LiveSegment, Retired, SegmentEntry};
+use crate::tree::{ImmutableMemtable, Known, LiveSegment, Retired, SegmentEntry};
 use crate::version::{differs, Manifest, VersionSet};
 use crate::wal::{State, Ticket};
 
@@ -202,7 +202,7 @@ fn write_memtable(
     let written = immutable.write(store, &name, numbers, &versions.tree().view().leaves);
     let live = written.and_then(|summary| {
         (entry.bytes, entry.rows, entry.digest) = (summary.bytes, summary.rows, summary.digest);
-        let open = || versions.tree().open(store, &entry, collection, &[]);
+        let open = || versions.tree().open(store, &entry, collection, Known::default());
         if summary.rows == 0 {
             Ok(None)
         } else {

@@ -11,7 +11,7 @@ use super::plan::{Free, Homes, Kind, Plan};
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{delete_bitmap_name, segment_name};
-use crate::tree::{LiveSegment, Retired, SegmentEntry};
+use crate::tree::{Known, LiveSegment, Retired, SegmentEntry};
 use crate::version::{Manifest, VersionSet};
 
 /// Compactions so far.
@@ -129,7 +129,7 @@ impl Compactor {
     fn open(&self, merged: &Merged) -> Result<Vec<LiveSegment>, Error> {
         let collection = self.versions.manifest().collection;
         let store = &self.versions.directory().store;
-        let open = |entry| self.versions.tree().open(store, entry, collection, &[]);
+        let open = |entry| self.versions.tree().open(store, entry, collection, Known::default());
         merged.new.iter().map(open).collect()
     }
 

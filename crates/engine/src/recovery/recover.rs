@@ -85,6 +85,8 @@ pub(crate) struct SegmentFiles<'a> {
     pub(crate) collection: u64,
     /// Each with a bit per row, set if the row is deleted; empty if none is.
     pub(crate) entries: Vec<(&'a SegmentEntry, Vec<u8>)>,
+    /// By shard, whether its rows are wanted; `None` for all.
+    pub(crate) wanted: Option<&'a [bool]>,
     /// False if the caller's thread must read them, one after the other.
     pub(crate) in_parallel: bool,
 }
@@ -106,9 +108,9 @@ pub(crate) fn recover(
     recover_part(store, manifest, None, rows)
 }
 
-/// As [`recover`], for the rows of some shards alone, if the base is an image or nothing.
+/// As [`recover`], for the rows of some shards alone.
 ///
-/// Files that serve other shards are not opened and need not be there. Those that are read have their
+/// Files of an image that serve other shards are not opened and need not be there. Those that are read have their
 /// checksums; that the rows are all of the state's, by number and digest, is what whoever takes all of
 /// them knows.
 ///
@@ -167,7 +169,9 @@ fn recover_base(
     rows: &mut dyn Replay,
 ) -> Result<State, Error> {
     let base = &manifest.base;
-    let Some(image) = &base.image else { return recover_segments(store, manifest, rows) };
+    let Some(image) = &base.image else {
+        return recover_segments(store, manifest, wanted, rows);
+    };
     let files = ImageFiles { store, image, settings: &manifest.settings, wanted };
     if let Some(summary) = files.whole()? {
         if (summary.rows, summary.digest) != (base.state.live, base.state.digest) {
@@ -196,6 +200,7 @@ pub(crate) fn insert_image(
 fn recover_segments(
     store: &FileStore,
     manifest: &Manifest,
+    wanted: Option<&[bool]>,
     rows: &mut dyn Replay,
 ) -> Result<State, Error> {
     let state = manifest.base.state;
@@ -205,7 +210,10 @@ fn recover_segments(
     let entries = manifest.base.segments.iter().map(with_bits).collect::<Result<_, Error>>()?;
     let in_parallel = manifest.journaling.background;
     let (live, digest) =
-        rows.segments(&SegmentFiles { store, collection, entries, in_parallel })?;
+        rows.segments(&SegmentFiles { store, collection, entries, wanted, in_parallel })?;
+    if wanted.is_some() {
+        return Ok(State { lsn: state.lsn, live, digest });
+    }
     if (live, digest) != (state.live, state.digest) {
         let name = store.describe(COLLECTION);
         let what = format!("its segments have {live} rows, {} were there, or others", state.live);

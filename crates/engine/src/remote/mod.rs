@@ -80,26 +80,34 @@ impl Placement {
         heat.sort_unstable_by_key(|&(number, _)| number);
         let placed = tiers.files.placed()?;
         let found = |name: &str| placed.iter().find(|file| file.name == name);
-        let (mut parts, mut names) = (Vec::new(), Vec::new());
+        let (mut parts, mut segments) = (Vec::new(), Vec::new());
         for (number, heat) in heat {
             let name = segment_name(number);
             // A segment that was retired meanwhile is in neither place.
             let Some(file) = found(&name) else { continue };
             let temperature = f64::from(heat) / file.bytes.max(1) as f64;
             parts.push(Part { temperature, bytes: file.bytes, is_held: file.is_near });
-            names.push(name);
+            segments.push((number, name));
         }
         let mut copied = 0;
         for step in plan_moves(&parts, tiers.local_bytes) {
             if !keep_going() {
                 break;
             }
-            let moved = match step {
-                Move::Release(at) => tiers.files.send(&names[at], keep_going),
-                Move::Hold(at) => tiers.files.fetch(&names[at], keep_going),
+            let (at, comes) = match step {
+                Move::Release(at) => (at, false),
+                Move::Hold(at) => (at, true),
+            };
+            let (number, name) = &segments[at];
+            let moved = match comes {
+                true => tiers.files.fetch(name, keep_going),
+                false => tiers.files.send(name, keep_going),
             };
             match moved {
-                Ok(bytes) => copied += bytes,
+                Ok(bytes) => {
+                    copied += bytes;
+                    self.versions.tree().note_move(*number, comes);
+                }
                 // A merge has replaced it meanwhile.
                 Err(error) if error.kind() == vstream_store::ErrorKind::NotFound => {}
                 Err(error) => return Err(error.into()),

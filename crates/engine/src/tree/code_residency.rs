@@ -14,10 +14,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::heat::{Scores, Sums};
-use super::{LiveSegment, Tree};
+use super::{LiveSegment, Residence, Tree};
 use crate::error::Error;
 use crate::settings::{Ablation, Settings};
 
@@ -219,6 +219,18 @@ impl Tree {
         let mut cooled = self.residency.cooled.lock().unwrap_or_else(PoisonError::into_inner);
         self.residency.cool(&segments, &mut cooled);
         segments.iter().map(|live| (live.number, live.heat.heat())).collect()
+    }
+
+    /// Notes that the file of a segment has gone to the far store, or, if it `came`, has come back.
+    pub(crate) fn note_move(&self, number: u64, came: bool) {
+        let Some(live) = self.live_segments().into_iter().find(|live| live.number == number) else {
+            return;
+        };
+        if came {
+            return live.on_disk.restart();
+        }
+        let (rows, age) = (live.live_rows(), live.on_disk.age(Instant::now()).as_micros() as u64);
+        self.left_disk.add(Residence { rows, total_us: rows * age, longest_us: age });
     }
 
     /// The current segments, without their view: a held view delays the drop of [`super::Retired`].

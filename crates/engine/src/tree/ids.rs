@@ -31,20 +31,32 @@ struct Entry {
 }
 
 impl IdTable {
-    /// Builds the table of a segment, and calls `visit` with id, version and row of every row. Cost: one
-    /// read of its id area. Errors: `Corrupt`, those of the store.
+    /// Builds the table of the rows of a segment that are kept, and calls `visit` with id and version of
+    /// each. Cost: one read of its id area. Errors: `Corrupt`, those of the store.
     pub(crate) fn of(
         segment: &SealedSegment,
-        visit: &mut dyn FnMut(u64, u64, u32),
+        is_kept: &dyn Fn(u32) -> bool,
+        visit: &mut dyn FnMut(u64, u64),
     ) -> Result<IdTable, Error> {
         let rows = segment.rows() as usize;
         let mut ids: Vec<(u64, u32)> = Vec::with_capacity(rows);
-        let mut versions = vec![0u64; rows];
+        // Nobody asks for the version of a row that is not kept: it takes no room if it is the least.
+        let (mut versions, mut least) = (vec![u64::MAX; rows], u64::MAX);
         segment.for_each_id(&mut |id, version, row| {
-            ids.push((id, row));
-            versions[row as usize] = version;
-            visit(id, version, row);
+            if is_kept(row) {
+                ids.push((id, row));
+                versions[row as usize] = version;
+                least = least.min(version);
+                visit(id, version);
+            }
         })?;
+        if ids.len() < rows {
+            let mut is_known = vec![false; rows];
+            ids.iter().for_each(|&(_, row)| is_known[row as usize] = true);
+            let others = versions.iter_mut().zip(is_known).filter(|(_, is_known)| !is_known);
+            others.for_each(|(version, _)| *version = least);
+        }
+        let rows = ids.len();
         let buckets = rows.div_ceil(BUCKET).max(1);
         let seed = segment.identity();
         let bucket = |id| bucket(id ^ seed, buckets);

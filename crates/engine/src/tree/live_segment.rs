@@ -11,7 +11,7 @@ use super::graph_view::GraphView;
 use super::heat::Heat;
 use super::ids::IdTable;
 use super::sealed::SealedSegment;
-use super::{SegmentEntry, Served};
+use super::{OnDisk, SegmentEntry, Served};
 use crate::error::Error;
 use crate::layout::segment_name;
 use vstream_segment::row_digest;
@@ -25,6 +25,17 @@ pub(crate) struct Reading {
     pub(crate) codes: Codes,
 }
 
+/// What is known of the rows of a segment that is opened.
+#[derive(Default)]
+pub(crate) struct Known<'a> {
+    /// A bit per row, set if it is deleted; empty if none is.
+    pub(crate) deleted: &'a [u8],
+    /// By shard, whether its rows are wanted: others count as deleted. `None` for all.
+    pub(crate) wanted: Option<&'a [bool]>,
+    /// The table of these rows, and maybe of more, if the file was open before.
+    pub(crate) ids: Option<Arc<IdTable>>,
+}
+
 /// A segment that serves rows. When a merge takes some of its leaves, a new value serves the others, and
 /// shares everything else with this one.
 #[derive(Clone)]
@@ -35,7 +46,9 @@ pub(crate) struct LiveSegment {
     /// Tombstones with the sequences of the engine; 0 if they existed when the segment was opened.
     pub(crate) tombstones: Arc<Tombstones>,
     pub(crate) heat: Arc<Heat>,
-    /// Number of rows that were not deleted when the segment was opened, and their digest.
+    pub(crate) on_disk: Arc<OnDisk>,
+    /// Number of rows that were not deleted when the segment was opened, and their digest; zeros if their
+    /// table was there before.
     pub(crate) opened: (u64, u128),
     /// The leaves that it serves. The rows of the others have tombstones.
     pub(crate) served: Served,
@@ -44,9 +57,7 @@ pub(crate) struct LiveSegment {
 }
 
 impl LiveSegment {
-    /// Opens the segment of a manifest entry.
-    ///
-    /// * `delete_bitmap`: a bit per row, set if it is deleted; empty if none is.
+    /// Opens the segment of a manifest entry. Its table has no row that is deleted.
     ///
     /// Errors: `Corrupt` if the file is not that segment, or if a row of a leaf that it does not serve
     /// is not deleted; those of the store.
@@ -54,27 +65,44 @@ impl LiveSegment {
         store: &FileStore,
         entry: &SegmentEntry,
         collection: u64,
-        delete_bitmap: &[u8],
+        known: Known<'_>,
         reading: &Reading,
     ) -> Result<LiveSegment, Error> {
         let segment = open_segment(store, entry, collection, Some(reading))?;
-        check_served(store, entry, &segment, delete_bitmap)?;
+        check_served(store, entry, &segment, known.deleted)?;
         let tombstones = Tombstones::none(segment.rows() as u32);
-        (0..segment.rows() as u32).filter(|&row| is_deleted(delete_bitmap, row)).for_each(|row| {
+        (0..segment.rows() as u32).filter(|&row| is_deleted(known.deleted, row)).for_each(|row| {
             tombstones.add(row, 0);
         });
+        if let Some(wanted) = known.wanted {
+            let mut others = Vec::new();
+            for_each_key(&segment, &tombstones, &mut |row, key| {
+                if !wanted[usize::from(key.shard)] {
+                    others.push(row);
+                }
+            })?;
+            others.into_iter().for_each(|row| {
+                tombstones.add(row, 0);
+            });
+        }
         let mut opened = (0, 0u128);
-        let ids = IdTable::of(&segment, &mut |id, version, row| {
-            if !is_deleted(delete_bitmap, row) {
-                opened.0 += 1;
-                opened.1 = opened.1.wrapping_add(row_digest(id, version));
-            }
-        })?;
+        let ids = match known.ids {
+            Some(ids) => ids,
+            None => Arc::new(IdTable::of(
+                &segment,
+                &|row| tombstones.is_visible(row, 0),
+                &mut |id, version| {
+                    opened.0 += 1;
+                    opened.1 = opened.1.wrapping_add(row_digest(id, version));
+                },
+            )?),
+        };
         let (number, served) = (entry.number, entry.served.clone());
-        let (segment, ids) = (Arc::new(segment), Arc::new(ids));
+        let segment = Arc::new(segment);
         let (tombstones, heat) = (Arc::new(tombstones), Arc::default());
+        let on_disk = Arc::new(OnDisk::begin());
         let origin = entry.origin.as_ref().map(|origin| origin.collection);
-        Ok(LiveSegment { number, segment, ids, tombstones, heat, opened, served, origin })
+        Ok(LiveSegment { number, segment, ids, tombstones, heat, on_disk, opened, served, origin })
     }
 
     /// This segment without some more of its leaves, ascending; `None` if it serves no other.
@@ -90,11 +118,12 @@ impl LiveSegment {
         (0..all).filter(|&leaf| self.served.contains(leaf))
     }
 
-    /// Digest of the rows whose bit is set. Cost: a walk over the id table.
-    pub(crate) fn digest_of(&self, bits: &[u8]) -> u128 {
+    /// Digest of the rows whose bit is not set, among which is none that was deleted when it was opened.
+    /// Cost: a walk over the id table.
+    pub(crate) fn digest_without(&self, bits: &[u8]) -> u128 {
         let mut digest = 0u128;
         self.ids.for_each(&mut |id, version, row| {
-            if is_deleted(bits, row) {
+            if !is_deleted(bits, row) {
                 digest = digest.wrapping_add(row_digest(id, version));
             }
         });
@@ -112,18 +141,7 @@ impl LiveSegment {
         &self,
         visit: &mut dyn FnMut(u32, RowKey),
     ) -> Result<(), Error> {
-        const NOW: u64 = u64::MAX - 1;
-        if let Some(segment) = self.leaves_at(NOW) {
-            return Ok(segment.for_each_key(None, visit)?);
-        }
-        if let Some(graph) = self.segment.graph() {
-            graph.for_each_key(&mut |row, key| {
-                if self.tombstones.is_visible(row, NOW) {
-                    visit(row, key);
-                }
-            })?;
-        }
-        Ok(())
+        for_each_key(&self.segment, &self.tombstones, visit)
     }
 
     /// Number of live rows now.
@@ -165,6 +183,27 @@ impl LiveSegment {
         let tombstones = self.tombstones.memory_bytes();
         segment.directory + segment.codes + self.ids.memory_bytes() + tombstones
     }
+}
+
+/// Calls `visit` with number and key of every row without a tombstone. Decodes no vectors. Errors:
+/// `Corrupt`, those of the store.
+fn for_each_key(
+    segment: &SealedSegment,
+    tombstones: &Tombstones,
+    visit: &mut dyn FnMut(u32, RowKey),
+) -> Result<(), Error> {
+    const NOW: u64 = u64::MAX - 1;
+    if let Some(segment) = segment.leaves() {
+        return Ok(segment.at(tombstones, NOW).for_each_key(None, visit)?);
+    }
+    if let Some(graph) = segment.graph() {
+        graph.for_each_key(&mut |row, key| {
+            if tombstones.is_visible(row, NOW) {
+                visit(row, key);
+            }
+        })?;
+    }
+    Ok(())
 }
 
 /// True if the bit of `row` is set; `delete_bitmap` may be empty.

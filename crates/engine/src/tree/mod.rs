@@ -28,6 +28,7 @@ mod known_ids;
 mod leaves;
 mod live_segment;
 mod pin;
+mod residence;
 mod sealed;
 mod search;
 mod segment_entry;
@@ -46,8 +47,12 @@ use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::{plan as plan_moves, CodeResidency, Move, Part};
 pub(crate) use self::leaves::{Leaves, NOT_SERVED};
-pub(crate) use self::live_segment::{check_served, is_deleted, open_segment, LiveSegment, Reading};
+pub(crate) use self::live_segment::{
+    check_served, is_deleted, open_segment, Known, LiveSegment, Reading,
+};
 pub(crate) use self::pin::{Pinned, Reachable};
+pub use self::residence::Residence;
+use self::residence::{Left, OnDisk};
 pub(crate) use self::sealed::SealedSegment;
 #[cfg(test)]
 pub(crate) use self::search::share_class;
@@ -100,6 +105,11 @@ pub struct TreeStats {
     pub waits: u64,
     /// Microseconds of all those waits together.
     pub waited_us: u64,
+    /// Rows that have gone from memory to segments, and how long they had been in memory.
+    pub in_memory: Residence,
+    /// Rows of segments whose file has gone to the far store, and how long it had been in the
+    /// directory, in the mean of the rows of a segment.
+    pub on_disk: Residence,
 }
 
 /// The places that readers see. A view never changes: the tree swaps it as a whole.
@@ -138,6 +148,8 @@ pub(crate) struct Tree {
     settled: Condvar,
     waits: AtomicU64,
     waited_us: AtomicU64,
+    left_memory: Left,
+    left_disk: Left,
     /// Ranges and bytes that were read of segments that are served no more.
     retired_reads: AtomicU64,
     retired_read_bytes: AtomicU64,
@@ -160,12 +172,19 @@ impl Tree {
             settings: settings.clone(),
             reading: Reading { cache, access, codes },
             residency,
-            writing: Mutex::new(Writing::new(memory, &view, row_bytes(settings))),
+            writing: Mutex::new(Writing::new(
+                memory,
+                &view,
+                row_bytes(settings),
+                settings.memory.is_some(),
+            )),
             view: ArcSwap::from_pointee(view),
             schema: ArcSwap::new(settings.schema.clone()),
             settled: Condvar::new(),
             waits: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
+            left_memory: Left::default(),
+            left_disk: Left::default(),
             retired_reads: AtomicU64::new(0),
             retired_read_bytes: AtomicU64::new(0),
         }
@@ -219,9 +238,9 @@ impl Tree {
         store: &FileStore,
         entry: &SegmentEntry,
         collection: u64,
-        delete_bitmap: &[u8],
+        known: Known<'_>,
     ) -> Result<LiveSegment, Error> {
-        let live = LiveSegment::open(store, entry, collection, delete_bitmap, &self.reading)?;
+        let live = LiveSegment::open(store, entry, collection, known, &self.reading)?;
         let wanted = self.settings.index_settings();
         let fits = live.segment.vectors() == (wanted.dimension, wanted.metric, wanted.element);
         // The leaves of all segments are ranked together, after one rotation.
@@ -279,6 +298,8 @@ impl Tree {
             id_bytes: known_bytes,
             waits: self.waits.load(Ordering::Relaxed),
             waited_us: self.waited_us.load(Ordering::Relaxed),
+            in_memory: self.left_memory.residence(),
+            on_disk: self.left_disk.residence(),
             reads: self.retired_reads.load(Ordering::Relaxed),
             read_bytes: self.retired_read_bytes.load(Ordering::Relaxed),
             cache_bytes: self.reading.cache.as_ref().map_or(0, |cache| cache.stats().bytes),

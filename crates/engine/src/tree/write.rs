@@ -13,6 +13,7 @@ use vstream_index::{
 use vstream_store::Store;
 
 use super::known_ids::KnownIds;
+use super::residence::Arrivals;
 use super::{make_index, Leaves, LiveSegment, Tree, View};
 use crate::error::Error;
 use crate::field_bytes;
@@ -88,6 +89,7 @@ struct ImmutableWriter {
     /// Id and sequence of rows deleted since it became immutable.
     deaths: Vec<(u64, u64)>,
     immutable: Arc<ImmutableMemtable>,
+    arrivals: Arrivals,
 }
 
 /// State under the writer's lock.
@@ -113,6 +115,8 @@ pub(super) struct Writing {
     empty_bytes: u64,
     /// Approximate bytes of a row in memory without its fields.
     row_bytes: u64,
+    /// Of the rows of the memtable; `None` if they stay in it.
+    arrivals: Option<Arrivals>,
 }
 
 /// Room in memory for another row.
@@ -141,7 +145,13 @@ enum Place {
 }
 
 impl Writing {
-    pub(super) fn new(memory: Box<dyn Insert>, view: &View, row_bytes: u64) -> Writing {
+    /// * `leaves_memory`: whether rows go to segments.
+    pub(super) fn new(
+        memory: Box<dyn Insert>,
+        view: &View,
+        row_bytes: u64,
+        leaves_memory: bool,
+    ) -> Writing {
         let (immutable, segments) = (None, Vec::new());
         let (reader, leaves) = (view.memory.clone(), view.leaves.clone());
         let (writes, writes_max, memory_bytes, immutable_bytes) = (0, 0, 0, 0);
@@ -160,6 +170,7 @@ impl Writing {
             immutable_bytes,
             empty_bytes,
             row_bytes,
+            arrivals: leaves_memory.then(Arrivals::default),
         }
     }
 
@@ -222,6 +233,12 @@ impl Writing {
             let row = live.find(id)?;
             Some(Found { version: live.ids.version(row), place: Place::Segment(at, row) })
         })
+    }
+
+    fn note_arrival(&mut self) {
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.note(Instant::now());
+        }
     }
 
     /// How many more rows without fields take as much memory as the fields of this one.
@@ -294,7 +311,9 @@ impl Writer<'_> {
     pub(crate) fn upsert(&mut self, row: IndexRow<'_>) -> Applied {
         let Writing { memory, immutable, segments, .. } = &mut *self.writing;
         if immutable.is_none() && segments.is_empty() {
-            return memory.upsert_over(row, &mut |_| {});
+            let applied = memory.upsert_over(row, &mut |_| {});
+            self.writing.note_arrival();
+            return applied;
         }
         let before = self.writing.find(row.key.id);
         self.upsert_over(row, before)
@@ -312,6 +331,7 @@ impl Writer<'_> {
         let on_superseded =
             &mut |sequence| tombstone_at(immutable, segments, key.id, place, sequence);
         let applied = memory.upsert_over(row, on_superseded);
+        self.writing.note_arrival();
         match applied {
             Applied::Inserted if before.is_some() => Applied::Replaced,
             applied => applied,
@@ -466,8 +486,13 @@ impl Tree {
         let (settings, merges_ranges) =
             (self.segment_settings(0, 0), self.settings.merges_ranges());
         let immutable = Arc::new(ImmutableMemtable { rows, sequence, settings, merges_ranges });
-        writing.immutable =
-            Some(ImmutableWriter { index, deaths: Vec::new(), immutable: immutable.clone() });
+        let arrivals = writing.arrivals.replace(Arrivals::default()).unwrap_or_default();
+        writing.immutable = Some(ImmutableWriter {
+            index,
+            deaths: Vec::new(),
+            immutable: immutable.clone(),
+            arrivals,
+        });
         (writing.memory_bytes, writing.writes, writing.writes_max) = (0, 0, 0);
         self.view.store(Arc::new(writing.view()));
         immutable

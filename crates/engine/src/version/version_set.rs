@@ -302,7 +302,7 @@ impl VersionSet {
 
     /// Remembers and returns the digest of the rows that the newest tombstones of a segment remove.
     pub(crate) fn note_gone(&self, entry: &SegmentEntry, live: &LiveSegment, bits: &[u8]) -> u128 {
-        let digest = live.digest_of(bits);
+        let digest = entry.digest.wrapping_sub(live.digest_without(bits));
         let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
         gone.insert(entry.number, (entry.deleted, digest));
         digest

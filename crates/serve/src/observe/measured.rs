@@ -71,6 +71,7 @@ pub(crate) struct Measured {
     segments: Whole,
     log_bytes: Whole,
     memory_bytes: Whole,
+    in_memory: Share,
     probes: Whole,
     sequence: Whole,
     writer_sequence: Whole,
@@ -114,7 +115,9 @@ impl Measured {
         let sequence = whole("sequence", "Last write that searches see");
         let writer_sequence = whole("writer_sequence", "Last write that the writer spoke of");
         let following = whole("following", "1 while a replica hears its writer, else 0");
-        let behind = Share::default();
+        let (in_memory, behind) = (Share::default(), Share::default());
+        let help = "Mean time of a row in memory before it went to a segment, since the start";
+        registry.register("memory_residence_seconds", help, in_memory.clone());
         let help = "Age of the newest moment of which a replica has every write";
         registry.register("behind_seconds", help, behind.clone());
         let losses = Family::<OfCollection, Counter>::default();
@@ -139,6 +142,7 @@ impl Measured {
             segments,
             log_bytes,
             memory_bytes,
+            in_memory,
             probes,
             sequence,
             writer_sequence,
@@ -251,6 +255,10 @@ impl Measured {
         };
         set(&self.splits, stats.index.splits);
         set(&self.writes, stats.journal.as_ref().map_or(0, |journal| journal.lsn));
+        if stats.tree.in_memory.rows > 0 {
+            let mean = stats.tree.in_memory.mean().as_secs_f64();
+            self.in_memory.get_or_create(&of).set(mean);
+        }
         if let Some(recall) = &stats.recall {
             self.recall.get_or_create(&of).set(recall.recall);
         }
@@ -270,6 +278,7 @@ impl Measured {
         self.search_seconds.remove(&of);
         self.writes.remove(&of);
         self.splits.remove(&of);
+        self.in_memory.remove(&of);
         self.behind.remove(&of);
         self.losses.remove(&of);
         self.recall.remove(&of);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::json;
 use vstream_engine::{
     Applied, Awaiting, Durability, Engine, EngineBuilder, Journaling, PinnedSnapshot, ReadSnapshot,
-    Reader, Row, RowId, Syncing,
+    Reader, Residence, Row, RowId, Syncing,
 };
 use vstream_settings::{CollectionSettings, MergedAudits};
 
@@ -45,6 +45,11 @@ impl Pinned {
             Ok(self.snapshot.write_moved(directory, &ranges, Syncing::Off)?.rows)
         })
     }
+}
+
+/// Mean milliseconds of a row on a level before it went to the next one.
+fn residence_ms(of: &Residence) -> Option<u64> {
+    (of.rows > 0).then(|| of.mean().as_millis() as u64)
 }
 
 /// The shards that a partition owns.
@@ -339,6 +344,8 @@ impl Partition {
                 "memory-bytes": stats.index.memory_bytes,
                 "segment-bytes": stats.tree.segment_bytes,
                 "cache-bytes": stats.tree.cache_bytes,
+                "in-memory-ms": residence_ms(&stats.tree.in_memory),
+                "on-disk-ms": residence_ms(&stats.tree.on_disk),
                 "splits": stats.index.splits,
                 "merges": stats.index.merges,
                 "rewrites": stats.index.rewrites,

@@ -99,8 +99,8 @@ impl Merged {
         bitmaps
     }
 
-    /// Copies to the new segments the tombstones added to their sources since the merge began, and
-    /// their heat.
+    /// Copies to the new segments the tombstones added to their sources since the merge began, their
+    /// heat and their age.
     pub(in crate::compaction) fn hand_on(&self, new: &[Arc<LiveSegment>]) {
         self.for_each_death(&mut |at, row, sequence| {
             new[at].tombstones.add(row, sequence);
@@ -108,12 +108,14 @@ impl Merged {
         new.iter().for_each(|live| self.warm(live));
     }
 
-    /// Gives a new segment the heat of its sources.
+    /// Gives a new segment the heat and the age of its sources.
     fn warm(&self, live: &LiveSegment) {
         let rows: usize = self.parts.iter().map(Part::len).sum();
         let share = |part: &Part| part.len() as f64 / rows.max(1) as f64;
         let of: Vec<_> = self.parts.iter().map(|of| (&*of.live.heat, share(of))).collect();
         live.heat.inherit(&of, live.segment.parts());
+        let of: Vec<_> = self.parts.iter().map(|of| (&*of.live.on_disk, share(of))).collect();
+        live.on_disk.inherit(&of);
     }
 
     /// Calls `visit` with new segment, row there and sequence of each row that was deleted since.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::{ImmutableMemtable, Retired, Writing};
 use crate::defect::{self, Defect};
@@ -31,6 +32,7 @@ impl Tree {
         }
         let was = writing.immutable.take().expect("an immutable memtable");
         assert!(Arc::ptr_eq(&was.immutable, immutable), "the segment is of another memtable");
+        self.left_memory.add(was.arrivals.until(Instant::now()));
         if let Some(live) = live {
             if !defect::active(Defect::FrozenDeathsForgotten) {
                 for &(id, sequence) in &was.deaths {

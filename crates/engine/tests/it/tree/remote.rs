@@ -254,10 +254,20 @@ fn answers_are_the_same_wherever_segments_are_and_the_limit_is_kept() {
 #[test]
 fn what_is_asked_for_comes_back() {
     let (dir, far, mut model) = (tempfile::tempdir().unwrap(), Far::default(), Model::new());
+    let begun = Instant::now();
     let mut engine = create(dir.path(), far.level(0), journaling(false));
     fill(&mut engine, &mut model, 2);
     engine.place_segments().expect("placed");
     assert_eq!(stats(&engine).local_segments, 0);
+    let tree = engine.stats().tree;
+    // A tenth of the rows was written twice.
+    assert!((ROWS..=ROWS / 10 * 11 + 1).contains(&tree.in_memory.rows), "{tree:?}");
+    assert!(tree.on_disk.rows >= tree.segment_rows, "{tree:?}");
+    for residence in [tree.in_memory, tree.on_disk] {
+        let longest = Duration::from_micros(residence.longest_us);
+        assert!(Duration::ZERO < residence.mean() && residence.mean() <= longest, "{tree:?}");
+        assert!(longest <= begun.elapsed(), "{tree:?}");
+    }
     let all = stats(&engine).remote_bytes;
     engine.close().expect("closed");
     let limit = all * 3 / 4;

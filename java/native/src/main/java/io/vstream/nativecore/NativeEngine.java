@@ -197,8 +197,9 @@ public final class NativeEngine implements AutoCloseable {
      * Counts as one JSON object: {@code live-rows}, {@code deleted-rows}, {@code leaves}, {@code
      * probes}, {@code recall} (null, or mean, margin and audits as the engine measured them),
      * {@code memory-bytes}, {@code cache-bytes} among them, {@code segment-bytes} on disk, {@code
-     * splits}, {@code merges}, {@code rewrites} and {@code moved-rows}. Visits every leaf and waits
-     * for the writer: not for every record.
+     * splits}, {@code merges}, {@code rewrites} and {@code moved-rows}; and {@code in-memory-ms}
+     * and {@code on-disk-ms}, the mean time of a row there before it went to the next level, or
+     * null. Visits every leaf and waits for the writer: not for every record.
      */
     public String statsJson() {
         return Bridge.engineStats(handle.number());

@@ -39,6 +39,11 @@ public final class Meters {
         return group.addGroup(Names.TIER, tier).gauge(Names.TIER_BYTES, new Level(0));
     }
 
+    /** Mean time of rows in one of the places where they lie. */
+    public Level tierResidence(String tier) {
+        return group.addGroup(Names.TIER, tier).gauge(Names.TIER_RESIDENCE, new Level(-1));
+    }
+
     /** A text. */
     public Text text(String name) {
         return group.gauge(name, new Text());

@@ -210,6 +210,9 @@ public final class Names {
     /** Bytes there. */
     public static final String TIER_BYTES = "tierBytes";
 
+    /** Mean time of a row there before it went to the next place, -1 while none has gone. */
+    public static final String TIER_RESIDENCE = "tierResidenceMs";
+
     // Merge.
     /** Audits that ended. */
     public static final String AUDITS = "audits";

@@ -4,6 +4,7 @@ import io.vstream.nativecore.NativeState;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.net.URI;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -11,16 +12,20 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Predicate;
 import org.apache.flink.core.fs.CloseableRegistry;
 import org.apache.flink.runtime.state.CheckpointStateOutputStream;
 import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.CheckpointedStateScope;
+import org.apache.flink.runtime.state.PhysicalStateHandleID;
 import org.apache.flink.runtime.state.StreamStateHandle;
+import org.apache.flink.runtime.state.filesystem.FileStateHandle;
 import org.apache.flink.util.IOUtils;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -48,6 +53,9 @@ final class FileTransfers implements AutoCloseable {
 
     /** Uploads that no checkpoint owns, by key of their content. */
     private final Map<String, CompletableFuture<StreamStateHandle>> left = new HashMap<>();
+
+    /** Files that other subtasks may link. */
+    private final Map<PhysicalStateHandleID, Path> copied = new ConcurrentHashMap<>();
 
     private boolean closed;
 
@@ -182,8 +190,14 @@ final class FileTransfers implements AutoCloseable {
         }
     }
 
-    /** Copies files to this machine, several at once, and waits for all. */
-    void download(Map<Path, StreamStateHandle> files) throws IOException, InterruptedException {
+    /**
+     * Copies files to this machine, several at once, and waits for all.
+     *
+     * @param shareable whether another subtask may get a link to the copy of a file, which is never
+     *     written again then; {@link #forgetShared} comes before the copies are removed
+     */
+    void download(Map<Path, StreamStateHandle> files, Predicate<Path> shareable)
+            throws IOException, InterruptedException {
         List<CompletableFuture<StreamStateHandle>> copies = new ArrayList<>();
         for (Map.Entry<Path, StreamStateHandle> file : files.entrySet()) {
             CompletableFuture<StreamStateHandle> done = new CompletableFuture<>();
@@ -191,7 +205,7 @@ final class FileTransfers implements AutoCloseable {
             pool.execute(
                     () -> {
                         try {
-                            copy(file.getValue(), file.getKey());
+                            fetch(file.getValue(), file.getKey(), shareable.test(file.getKey()));
                             done.complete(file.getValue());
                         } catch (Throwable e) {
                             done.completeExceptionally(e);
@@ -199,6 +213,46 @@ final class FileTransfers implements AutoCloseable {
                     });
         }
         await(copies, new CompletableFuture<>());
+    }
+
+    /** Nobody links what was copied here any more. */
+    void forgetShared() {
+        copied.forEach(SharedFetches.OF_PROCESS::forget);
+        copied.clear();
+    }
+
+    private void fetch(StreamStateHandle from, Path to, boolean isShareable)
+            throws IOException, InterruptedException {
+        if (!isShareable) {
+            copy(from, to);
+            return;
+        }
+        if (link(from, to)) {
+            return;
+        }
+        PhysicalStateHandleID file = from.getStreamStateHandleID();
+        if (SharedFetches.OF_PROCESS.fetch(file, to, () -> copy(from, to))) {
+            copied.put(file, to);
+        }
+    }
+
+    /** Links a file of a checkpoint that lies on this disk; false for any other. */
+    private static boolean link(StreamStateHandle from, Path to) {
+        if (!(from instanceof FileStateHandle file) || !isLocal(file.getFilePath().toUri())) {
+            return false;
+        }
+        try {
+            Files.createLink(to, Path.of(file.getFilePath().toUri().getPath()));
+            return true;
+        } catch (IOException | UnsupportedOperationException e) {
+            // Another disk, or none with links. What is wrong with the file is said by who copies
+            // it.
+            return false;
+        }
+    }
+
+    private static boolean isLocal(URI file) {
+        return file.getScheme() == null || file.getScheme().equals("file");
     }
 
     private void copy(StreamStateHandle from, Path to) throws IOException {
@@ -339,6 +393,7 @@ final class FileTransfers implements AutoCloseable {
             unwanted = List.copyOf(left.values());
             left.clear();
         }
+        forgetShared();
         IOUtils.closeQuietly(streams);
         for (Runnable waiting : pool.shutdownNow()) {
             if (waiting instanceof Job job) {

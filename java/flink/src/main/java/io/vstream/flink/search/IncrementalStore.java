@@ -63,6 +63,9 @@ final class IncrementalStore implements SegmentSnapshotStore {
     /** A file with the rows of one shard. */
     private static final Pattern ROWS = Pattern.compile("base-\\d{10}\\.shard-(\\d+)\\.rows");
 
+    /** A segment, of which each subtask that gets some of its shards wants the whole file. */
+    private static final Pattern SEGMENT = Pattern.compile("segment-\\d{10}");
+
     private final UUID engine = UUID.randomUUID();
     private final KeyGroupRange shards;
     private final boolean wantsAll;
@@ -194,6 +197,11 @@ final class IncrementalStore implements SegmentSnapshotStore {
         return new Restored(states, whole);
     }
 
+    @Override
+    public void endRestore() {
+        transfers.forgetShared();
+    }
+
     /** Called when everything is uploaded; the checkpoint may be named once it is complete. */
     void note(Target target, Map<String, StreamStateHandle> files) {
         if (target.options().getCheckpointType().getSharingFilesStrategy()
@@ -276,7 +284,9 @@ final class IncrementalStore implements SegmentSnapshotStore {
                 copies.put(folder.resolve(name), file.getHandle());
             }
         }
-        transfers.download(copies);
+        // Segments are never written again; what goes on with the others may append to them.
+        transfers.download(
+                copies, path -> SEGMENT.matcher(path.getFileName().toString()).matches());
     }
 
     /** False for the rows of a shard of another subtask, which the engine will not ask for. */

@@ -17,6 +17,8 @@ final class PartitionGauges {
     private final Level memory;
     private final Level memoryTier;
     private final Level diskTier;
+    private final Level memoryResidence;
+    private final Level diskResidence;
     private final Level remoteBytes;
     private final Level freshnessLag;
     private final Ratio recall;
@@ -28,6 +30,8 @@ final class PartitionGauges {
         memory = meters.level(Names.NATIVE_MEMORY);
         memoryTier = meters.tierBytes("memory");
         diskTier = meters.tierBytes("disk");
+        memoryResidence = meters.tierResidence("memory");
+        diskResidence = meters.tierResidence("disk");
         remoteBytes = meters.level(Names.REMOTE_BYTES);
         freshnessLag = meters.level(Names.FRESHNESS_LAG, UNKNOWN);
         recall = meters.ratio(Names.RECALL_ESTIMATE);
@@ -49,6 +53,8 @@ final class PartitionGauges {
         memoryTier.set(inMemory - stats.path("cache-bytes").asLong());
         JsonNode remote = stats.path("remote");
         diskTier.set(remote.path("local-bytes").asLong(stats.path("segment-bytes").asLong()));
+        memoryResidence.set(stats.path("in-memory-ms").asLong(UNKNOWN));
+        diskResidence.set(stats.path("on-disk-ms").asLong(UNKNOWN));
         remoteBytes.set(remote.path("remote-bytes").asLong());
         JsonNode estimate = stats.path("recall");
         recall.set(estimate.path("mean").asDouble(Double.NaN));

@@ -71,6 +71,7 @@ final class PartitionState implements AutoCloseable {
                 }
                 made.take(state, wanted, shards.getEndKeyGroup());
                 // The rows of several states need not lie here twice.
+                store.endRestore();
                 Folders.delete(state);
             }
             return made;

@@ -71,6 +71,9 @@ interface SegmentSnapshotStore extends AutoCloseable {
     Restored download(Collection<KeyedStateHandle> handles, Path into)
             throws IOException, InterruptedException;
 
+    /** The engine has what it wants of the states of {@link #download}, which may be removed. */
+    void endRestore();
+
     /**
      * Stops what is under way and deletes what no checkpoint has. What checkpoints name in a remote
      * level stays, so this comes before the end of the engine.

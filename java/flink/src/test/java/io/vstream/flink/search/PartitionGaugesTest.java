@@ -28,6 +28,7 @@ class PartitionGaugesTest {
                         """
                         {"live-rows": 10, "deleted-rows": 2, "memory-bytes": 350,
                          "segment-bytes": 4000, "cache-bytes": 50,
+                         "in-memory-ms": 7000, "on-disk-ms": null,
                          "recall": {"mean": 0.96, "margin": 0.01, "audits": 40}}
                         """),
                 new Frontier(5_000, new long[0]),
@@ -37,6 +38,8 @@ class PartitionGaugesTest {
         assertThat(value("operator.vector.nativeMemoryBytes")).isEqualTo(350L);
         assertThat(value("operator.vector.tier=memory.tierBytes")).isEqualTo(300L);
         assertThat(value("operator.vector.tier=disk.tierBytes")).isEqualTo(4_000L);
+        assertThat(value("operator.vector.tier=memory.tierResidenceMs")).isEqualTo(7_000L);
+        assertThat(value("operator.vector.tier=disk.tierResidenceMs")).isEqualTo(-1L);
         assertThat(value("operator.vector.freshnessLagMs")).isEqualTo(2_500L);
         assertThat(value("operator.vector.recallEstimate")).isEqualTo(0.96);
         assertThat(value("operator.vector.recallMargin")).isEqualTo(0.01);
