@@ -194,9 +194,9 @@ pub(crate) struct ServeArguments {
     /// the folder of that server.
     #[arg(long)]
     pub(crate) read_only: bool,
-    /// End as on SIGTERM when the process that started this one has ended (Linux).
-    #[arg(long, hide = true)]
-    pub(crate) ends_with_parent: bool,
+    /// End as on SIGTERM when this process, which started it, has ended (Linux).
+    #[arg(long, value_name = "PID", hide = true)]
+    pub(crate) ends_with_parent: Option<u32>,
 }
 
 #[derive(Args)]
@@ -218,8 +218,9 @@ pub(crate) struct BalanceArguments {
     #[arg(long, default_value_t = 30, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) wait: u64,
-    /// Seconds that a replica has to become ready, and to end; then it is killed.
-    #[arg(long, default_value_t = 60, value_name = "SECONDS",
+    /// Seconds that a replica has to become ready, with its copy of what it follows, and to end; then it is
+    /// killed.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS",
           value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(crate) patience: u64,
     /// Address of the interface. One that other machines reach needs a certificate, and replicas that ask
@@ -237,7 +238,7 @@ pub(crate) struct BalanceArguments {
     pub(crate) tls_key: Option<PathBuf>,
     /// What each replica is told: arguments of `vstream serve`, without addresses and certificates. It must
     /// be one that only reads: an address that is pushed to, --read-only, --follow or --job. {replica}
-    /// becomes the number of the replica, for folders of its own.
+    /// becomes the least number that no other replica has, for folders of its own.
     #[arg(last = true, required = true, value_name = "SERVE")]
     pub(crate) serve: Vec<String>,
 }

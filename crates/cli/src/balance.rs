@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, FromArgMatches};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use vstream_serve::coordinator::CommandLine;
-use vstream_serve::{BalanceLaw, BalanceSettings, Balancer, Balancing, TlsFiles};
+use vstream_serve::{BalanceLaw, BalanceSettings, Balancer, Balancing, Limits, TlsFiles};
 
 use crate::arguments::{BalanceArguments, ServeArguments};
 use crate::failure::Failure;
@@ -20,14 +20,15 @@ const OWN: [&str; 4] = ["--listen", "--metrics", "--tls-certificate", "--tls-key
 
 /// Forwards requests until SIGINT or SIGTERM; then answers those that are here and ends all replicas.
 pub(crate) fn balance(arguments: BalanceArguments) -> Result<(), Failure> {
-    let has_keys = check(&arguments.serve)?;
+    let has_keys = check(&arguments.serve, arguments.replicas.1)?;
     let program = std::env::current_exe()
         .map_err(|error| Failure::failed(format!("no path of this program: {error}")))?;
-    let own = ["--listen", "127.0.0.1:0", "--ends-with-parent"].map(str::to_owned);
-    let replica = CommandLine {
-        program,
-        arguments: ["serve".to_owned()].into_iter().chain(own).chain(arguments.serve).collect(),
-    };
+    let parent = std::process::id().to_string();
+    let own = ["serve", "--listen", "127.0.0.1:0", "--ends-with-parent", &parent];
+    let own = own.into_iter().map(str::to_owned);
+    let arguments_of_each = own.chain(arguments.serve).collect();
+    let ready = Some("/readyz".to_owned());
+    let replica = CommandLine { program, arguments: arguments_of_each, ready };
     let tls = arguments.tls_certificate.zip(arguments.tls_key);
     let tls = tls.map(|(certificate, key)| TlsFiles { certificate, key });
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -44,6 +45,11 @@ pub(crate) fn balance(arguments: BalanceArguments) -> Result<(), Failure> {
         waiting: arguments.waiting as usize,
         wait: Duration::from_secs(arguments.wait),
         patience,
+        // The time of the request itself comes after that.
+        limits: Limits {
+            request: base.limits.request + Duration::from_secs(arguments.wait),
+            ..base.limits.clone()
+        },
         ..base
     };
     let stop = Arc::new(AtomicBool::new(false));
@@ -71,7 +77,9 @@ pub(crate) fn balance(arguments: BalanceArguments) -> Result<(), Failure> {
 }
 
 /// Whether replicas ask for keys. Errors: what no replica may be told.
-fn check(serve: &[String]) -> Result<bool, Failure> {
+///
+/// * `most`: replicas.
+fn check(serve: &[String], most: u32) -> Result<bool, Failure> {
     let is_own =
         |word: &String| OWN.iter().find(|own| word == *own || word.starts_with(&format!("{own}=")));
     if let Some(own) = serve.iter().find_map(is_own) {
@@ -92,6 +100,12 @@ fn check(serve: &[String]) -> Result<bool, Failure> {
     let is_pushed = directory.is_some_and(|directory| directory.contains("://"));
     let only_reads =
         is_pushed || replica.read_only || replica.follow.is_some() || replica.job.is_some();
+    let is_one_folder = !serve.iter().any(|word| word.contains("{replica}"));
+    if replica.follow.is_some() && !replica.read_only && is_one_folder && most > 1 {
+        return Err(Failure::settings(
+            "each replica that follows keeps a copy of its own: name a folder with {replica} in it",
+        ));
+    }
     match only_reads {
         true if replica.once => Err(Failure::settings("a replica with --once ends by itself")),
         true => Ok(replica.keys.is_some()),
@@ -105,9 +119,9 @@ fn check(serve: &[String]) -> Result<bool, Failure> {
 /// Waits until a replica takes requests. Errors: none does in time.
 fn first(balancing: &Balancing, stop: &AtomicBool, patience: Duration) -> Result<(), Failure> {
     let end = Instant::now() + patience;
-    while balancing.ready() == 0 && !stop.load(Ordering::Relaxed) {
-        let trouble = balancing.trouble();
-        if trouble.is_some() || Instant::now() > end {
+    while balancing.replicas().0 == 0 && !stop.load(Ordering::Relaxed) {
+        let (trouble, starting) = (balancing.trouble(), balancing.replicas().1);
+        if trouble.is_some() && starting == 0 || Instant::now() > end {
             let why = trouble.unwrap_or_else(|| format!("none within {} s", patience.as_secs()));
             return Err(Failure::failed(format!("No replica takes requests: {why}.")));
         }
@@ -119,18 +133,21 @@ fn first(balancing: &Balancing, stop: &AtomicBool, patience: Duration) -> Result
 /// Says how many replicas there are whenever it changes.
 fn watch(balancing: &Balancing, stop: &AtomicBool) -> Result<(), Failure> {
     let (mut last, mut was_wrong) = (0, None);
+    // Seconds and tries change all the time.
+    let kind = |trouble: &String| trouble.split(|c: char| c.is_ascii_digit()).collect::<String>();
     while !stop.load(Ordering::Relaxed) {
-        let (ready, trouble) = (balancing.ready(), balancing.trouble());
+        let (ready, trouble) = (balancing.replicas().0, balancing.trouble());
         if ready != last {
             let replicas = if ready == 1 { "replica takes" } else { "replicas take" };
             text::print_line(&format!("{ready} {replicas} requests"))?;
             last = ready;
         }
-        if trouble != was_wrong {
+        let is_wrong = trouble.as_ref().map(kind);
+        if is_wrong != was_wrong {
             if let Some(trouble) = &trouble {
                 text::print_line(&format!("Trouble: {trouble}"))?;
             }
-            was_wrong = trouble;
+            was_wrong = is_wrong;
         }
         std::thread::sleep(LOOK);
     }

@@ -24,8 +24,8 @@ const REFRESH: Duration = Duration::from_secs(10);
 /// Serves until SIGINT or SIGTERM; then answers the requests that are here and closes everything.
 pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     let (begun, is_once) = (Instant::now(), arguments.once);
-    if arguments.ends_with_parent {
-        end_with_parent()?;
+    if let Some(parent) = arguments.ends_with_parent {
+        end_with(parent)?;
     }
     let (follow, job) = (follow(&arguments)?, job(&arguments)?);
     let pushed = pushed(&arguments)?;
@@ -89,13 +89,16 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lets the kernel send SIGTERM when the parent has ended.
-fn end_with_parent() -> Result<(), Failure> {
+/// Lets the kernel send SIGTERM when the parent has ended. Errors: it has.
+fn end_with(parent: u32) -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     {
-        use rustix::process::{set_parent_process_death_signal, Signal};
+        use rustix::process::{getppid, set_parent_process_death_signal, Signal};
         set_parent_process_death_signal(Some(Signal::TERM))
             .map_err(|error| Failure::failed(format!("no signal of its parent's end: {error}")))?;
+        if getppid().is_none_or(|now| now.as_raw_nonzero().get() as u32 != parent) {
+            return Err(Failure::failed("the process that started this one has ended"));
+        }
     }
     Ok(())
 }

@@ -78,7 +78,7 @@ pub(super) fn scale_out(
         let paths = [command, collection].map(|path| path.display().to_string());
         let copy = copies.join(law.name()).join("{replica}").display().to_string();
         let arguments = arguments.chain(paths).chain([copy, "{replica}".to_owned()]).collect();
-        let command = CommandLine { program: "/bin/sh".into(), arguments };
+        let command = CommandLine { program: "/bin/sh".into(), arguments, ready: None };
         let replicas = Processes::new(command, 2, PATIENCE).map_err(failed)?;
         let name = law.name();
         let bounds = CoordinatorSettings { cap: 2, ..CoordinatorSettings::default() };

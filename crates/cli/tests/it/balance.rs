@@ -111,6 +111,12 @@ fn signal(process: Pid, signal: Signal) {
     kill_process(process, signal).expect("it is there");
 }
 
+/// Whether a process is there that has not ended; who should hear of its end may not look.
+fn runs(pid: &Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    stat.is_ok_and(|stat| stat.rsplit_once(") ").is_some_and(|(_, after)| !after.starts_with('Z')))
+}
+
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !is_so() {
@@ -154,7 +160,7 @@ fn requests_are_answered_while_replicas_are_killed() {
             let goal = asked.load(Ordering::Relaxed) + 50;
             until("answers", || asked.load(Ordering::Relaxed) > goal);
             let replicas = balanced.replicas();
-            assert!((2..=3).contains(&replicas.len()), "{replicas:?}");
+            assert!(replicas.len() >= 2, "{replicas:?}");
             signal(replicas[0], Signal::KILL);
             until("another in its place", || {
                 let now = balanced.replicas();
@@ -168,8 +174,7 @@ fn requests_are_answered_while_replicas_are_killed() {
     let replicas = balanced.replicas();
     let said = balanced.stop();
     assert!(said.ends_with("Stopped: all replicas have ended.\n"), "{said}");
-    let is_there = |pid: &Pid| fs::exists(format!("/proc/{}", pid.as_raw_nonzero())).unwrap();
-    assert!(!replicas.iter().any(is_there), "{replicas:?}");
+    assert!(!replicas.iter().any(runs), "{replicas:?}");
 }
 
 #[test]
@@ -181,10 +186,7 @@ fn replicas_end_with_a_balancer_that_is_killed() {
     assert_eq!(replicas.len(), 2);
     balanced.child.kill().expect("killed");
     balanced.child.wait().expect("an end");
-    until("their end", || {
-        let is_there = |pid: &Pid| fs::exists(format!("/proc/{}", pid.as_raw_nonzero())).unwrap();
-        !replicas.iter().any(is_there)
-    });
+    until("their end", || !replicas.iter().any(runs));
 }
 
 #[test]
@@ -205,6 +207,8 @@ fn what_no_replica_can_be_told_is_refused() {
     says(&["--replicas", "3..2", "--", "kept", "--read-only"], "3 at least are more than 2");
     says(&["--replicas", "0", "--", "kept", "--read-only"], "'0' is no number");
     says(&["--", "nowhere", "--read-only"], "No replica takes requests");
+    let follows = ["--", "copy", "--follow", "http://127.0.0.1:1"];
+    says(&follows, "name a folder with {replica} in it");
     let said = stage.run(&["balance", "--listen", "0.0.0.0:0", "--", "kept", "--read-only"]);
     assert!(said.err.contains("can be reached from other machines"), "{}", said.err);
 }

@@ -106,7 +106,10 @@ impl Placement {
             match moved {
                 Ok(bytes) => {
                     copied += bytes;
-                    self.versions.tree().note_move(*number, comes);
+                    // One that a state still needs here stays for now.
+                    if tiers.files.is_away(name) != comes {
+                        self.versions.tree().note_move(*number, comes);
+                    }
                 }
                 // A merge has replaced it meanwhile.
                 Err(error) if error.kind() == vstream_store::ErrorKind::NotFound => {}

@@ -230,6 +230,7 @@ impl Tree {
             return live.on_disk.restart();
         }
         let (rows, age) = (live.live_rows(), live.on_disk.age(Instant::now()).as_micros() as u64);
+        live.on_disk.leave();
         self.left_disk.add(Residence { rows, total_us: rows * age, longest_us: age });
     }
 

@@ -100,6 +100,11 @@ impl OnDisk {
         self.after_us.store(self.opened.elapsed().as_micros() as i64, Ordering::Relaxed);
     }
 
+    /// Its file has gone to the far store: until it begins again, its rows have no age here.
+    pub(crate) fn leave(&self) {
+        self.after_us.store(i64::MAX, Ordering::Relaxed);
+    }
+
     /// Takes over the mean of what a merge wrote it from.
     ///
     /// * `sources`: with the share of its rows that came from each.
@@ -161,6 +166,8 @@ mod tests {
         let before = on_disk.age(later);
         assert!(before >= Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(20));
+        on_disk.leave();
+        assert_eq!(on_disk.age(later), Duration::ZERO);
         on_disk.restart();
         assert!(on_disk.age(later) <= before - Duration::from_millis(20));
     }

@@ -312,7 +312,9 @@ impl Writer<'_> {
         let Writing { memory, immutable, segments, .. } = &mut *self.writing;
         if immutable.is_none() && segments.is_empty() {
             let applied = memory.upsert_over(row, &mut |_| {});
-            self.writing.note_arrival();
+            if applied != Applied::Stale {
+                self.writing.note_arrival();
+            }
             return applied;
         }
         let before = self.writing.find(row.key.id);

@@ -1,22 +1,22 @@
 //! Sends a request to a replica, and its answer back.
 
-use std::pin::Pin;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
+use axum::http::uri::PathAndQuery;
 use axum::http::{header, HeaderMap, HeaderName, StatusCode, Uri, Version};
 use axum::response::{IntoResponse, Response};
-use hyper::body::{Frame, SizeHint};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 
 use super::observe::Observed;
-use super::places::{Place, Places};
+use super::places::Places;
 use super::BalanceSettings;
+use crate::access::check_own;
 use crate::coordinator::Replicas;
 use crate::failure::{is_grpc, status_of, Failure};
 use crate::page::EVENTS;
@@ -60,6 +60,10 @@ impl<R: Replicas + Send + 'static> Front<R> {
     }
 
     async fn answer(&self, request: Request) -> Result<Response, Failure> {
+        // A replica sees this machine as the one who asks: pages of other sites are told apart here.
+        if !self.settings.has_keys {
+            check_own(&request)?;
+        }
         let (mut parts, body) = request.into_parts();
         if goes_on(parts.uri.path()) {
             return Err(Failure::new(
@@ -71,19 +75,33 @@ impl<R: Replicas + Send + 'static> Front<R> {
             true => self.admission.message(body).await?,
             false => self.admission.body(&parts.headers, body).await?,
         };
+        let Some(path) = parts.uri.path_and_query().cloned() else {
+            return Err(Failure::bad("the request has no path"));
+        };
         without_hops(&mut parts.headers);
-        // The replica's own address takes its place.
+        // The replica's own address takes the place of this one.
         parts.headers.remove(header::HOST);
+        if !self.settings.has_keys {
+            parts.headers.remove(header::ORIGIN);
+        }
         let mut tried = Vec::new();
         while tried.len() < TRIES {
             let place = self.places.take(self.settings.wait, &tried).await?;
-            match self.send(&place, &parts, body.bytes.clone()).await {
-                Ok(answer) => return Ok(held(answer, place)),
+            let uri = uri_at(place.address, path.clone())?;
+            match self.send(uri, &parts, body.bytes.clone()).await {
+                Ok(answer) => {
+                    // A replica has its whole answer when it begins to send it. What it refuses takes no
+                    // time, and says nothing of the time of a search.
+                    match status_of(&answer).is_success() {
+                        true => place.answered(),
+                        false => drop(place),
+                    }
+                    return Ok(answer);
+                }
                 Err(_) => {
                     self.observed.lost.inc();
                     tried.push(place.id);
-                    drop(place);
-                    self.places.refresh();
+                    place.lost();
                 }
             }
         }
@@ -92,15 +110,13 @@ impl<R: Replicas + Send + 'static> Front<R> {
 
     async fn send(
         &self,
-        place: &Place<R>,
+        uri: Uri,
         parts: &Parts,
         body: Bytes,
     ) -> Result<Response, hyper_util::client::legacy::Error> {
-        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let uri = format!("http://{}{path}", place.address);
         let mut request = Request::new(Body::from(body));
         *request.method_mut() = parts.method.clone();
-        *request.uri_mut() = uri.parse::<Uri>().unwrap_or_default();
+        *request.uri_mut() = uri;
         *request.headers_mut() = parts.headers.clone();
         let is_http2 = parts.version == Version::HTTP_2;
         *request.version_mut() = if is_http2 { Version::HTTP_2 } else { Version::HTTP_11 };
@@ -132,68 +148,34 @@ pub(super) async fn forward<R: Replicas + Send + 'static>(
 
 /// Whether an answer to this goes on until the client ends it, or shows one server.
 fn goes_on(path: &str) -> bool {
-    let of_one = ["/vstream.Replication/", "/vstream.Changes/", "/ui"];
-    path.ends_with("/watch") || path == EVENTS || of_one.iter().any(|one| path.starts_with(one))
+    let of_one = ["/vstream.Replication/", "/vstream.Changes/", "/ui/", EVENTS];
+    let mut parts = path.trim_start_matches('/').split('/');
+    let is_watch = parts.next() == Some("collections")
+        && parts.nth(1) == Some("watch")
+        && parts.next().is_none();
+    is_watch
+        || ["/ui", "/metrics"].contains(&path)
+        || of_one.iter().any(|one| path.starts_with(one))
+}
+
+/// A path at a replica. Errors: `BAD_REQUEST` for one that is none, such as `*`.
+fn uri_at(address: SocketAddr, path: PathAndQuery) -> Result<Uri, Failure> {
+    let made = Uri::builder().scheme("http").authority(address.to_string()).path_and_query(path);
+    let made = made.build().map_err(|_| Failure::bad("the request has a path that is none"))?;
+    match made.path().starts_with('/') {
+        true => Ok(made),
+        false => Err(Failure::bad("the request has a path that is none")),
+    }
 }
 
 fn without_hops(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|names| names.to_str().ok())
+        .flat_map(|names| names.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    named.iter().for_each(|name| drop(headers.remove(name)));
     HOPS.iter().for_each(|name| drop(headers.remove(name)));
-}
-
-/// An answer that holds the place of its request until its last byte.
-fn held<R: Replicas + Send + 'static>(answer: Response, place: Place<R>) -> Response {
-    // What a replica refuses takes no time, and says nothing of the time of a search.
-    let counts = status_of(&answer).is_success();
-    answer.map(|body| Body::new(Held { body, place: Some(place), counts }))
-}
-
-struct Held<R: Replicas> {
-    body: Body,
-    place: Option<Place<R>>,
-    counts: bool,
-}
-
-impl<R: Replicas> Held<R> {
-    fn end(&mut self) {
-        if let Some(place) = self.place.take() {
-            if self.counts {
-                place.answered();
-            }
-        }
-    }
-}
-
-impl<R: Replicas + Send + 'static> HttpBody for Held<R> {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        match &polled {
-            Poll::Ready(None) => self.end(),
-            Poll::Ready(Some(Err(_))) => self.place = None,
-            _ => {}
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl<R: Replicas> Drop for Held<R> {
-    fn drop(&mut self) {
-        // Whoever knows the length does not ask for the end.
-        if self.body.is_end_stream() {
-            self.end();
-        }
-    }
 }

@@ -70,7 +70,7 @@ pub struct BalanceSettings {
     pub at_a_time: u32,
     /// Requests that may wait; further ones are refused with 503.
     pub waiting: usize,
-    /// How long a request waits; then it is refused with 503.
+    /// How long a request waits for a replica; then it is refused with 503. [`Limits::request`] bounds it.
     pub wait: Duration,
     /// Time of a replica to become ready, and to end; then it is killed.
     pub patience: Duration,
@@ -93,7 +93,7 @@ impl BalanceSettings {
             at_a_time: threads.min(1_000) as u32,
             waiting: 10_000,
             wait: Duration::from_secs(30),
-            patience: Duration::from_secs(60),
+            patience: Duration::from_secs(300),
             limits: Limits::default(),
         }
     }
@@ -187,7 +187,8 @@ fn look(
     is_over: watch::Receiver<bool>,
 ) -> Result<JoinHandle<()>, String> {
     let looks = move || {
-        while !*is_over.borrow() {
+        // Dropped, it is over too.
+        while !*is_over.borrow() && is_over.has_changed().is_ok() {
             // What failed is in the counts, and tried again.
             let _ = places.tick();
             std::thread::sleep(TICK);
@@ -198,9 +199,10 @@ fn look(
 }
 
 impl Balancing {
-    /// Replicas that take requests.
-    pub fn ready(&self) -> u32 {
-        self.places.counts().ready
+    /// Replicas that take requests, and those that start.
+    pub fn replicas(&self) -> (u32, u32) {
+        let counts = self.places.counts();
+        (counts.ready, counts.starting)
     }
 
     /// Why the last look at the replicas failed, if it did.

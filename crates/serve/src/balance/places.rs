@@ -117,13 +117,6 @@ impl<R: Replicas> Places<R> {
         decided
     }
 
-    /// Sends nothing more to replicas that have ended since the last tick.
-    pub(super) fn refresh(self: &Arc<Self>) {
-        let mut state = self.lock();
-        state.steering.refresh();
-        self.hand_out(&mut state);
-    }
-
     /// How the fleet was doing at the last tick.
     pub(super) fn counts(&self) -> Counts {
         self.lock().counts.clone()
@@ -196,6 +189,13 @@ impl<R: Replicas> State<R> {
 }
 
 impl<R: Replicas> Place<R> {
+    /// The replica gave no answer: it gets nothing more until the next tick has looked at it.
+    pub(super) fn lost(mut self) {
+        if let Some(places) = self.places.take() {
+            places.lock().steering.lost(self.id);
+        }
+    }
+
     /// The request was answered.
     pub(super) fn answered(mut self) {
         if let Some(places) = self.places.take() {

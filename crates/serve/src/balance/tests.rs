@@ -251,7 +251,7 @@ fn front(addresses: Vec<SocketAddr>) -> (Router, Arc<Places<Listed>>) {
     let places = places(Listed::new(addresses), least, 10);
     // The tick before started them, and this one sees them.
     let _ = places.tick();
-    let command = CommandLine { program: "/bin/false".into(), arguments: Vec::new() };
+    let command = CommandLine { program: "/bin/false".into(), arguments: Vec::new(), ready: None };
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let settings = BalanceSettings { wait: SHORT, ..BalanceSettings::new(command, listen) };
     let front = Arc::new(Front::new(places.clone(), Arc::new(Observed::new()), settings));
@@ -310,7 +310,47 @@ fn a_request_that_a_replica_does_not_answer_is_answered_by_another() {
         let (router, _) = front(vec![nobody]);
         let (status, said) = ask(&router, post("/x", "")).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert!(said.contains("ended before they answered"), "{said}");
+        // It waits for another one, or for the next look at this one.
+        assert!(said.contains("no replica had room within"), "{said}");
+    });
+}
+
+#[test]
+fn pages_of_other_sites_are_told_apart_before_a_replica_sees_this_machine() {
+    run(async {
+        let (router, _) = front(vec![echo("one")]);
+        let with = |name, value: &'static str| {
+            let request = Request::get("/collections").header(name, value);
+            request.body(Body::empty()).expect("a request")
+        };
+        let (status, _) = ask(&router, with(header::HOST, "evil.example:6333")).await;
+        assert_eq!(status, StatusCode::FORBIDDEN);
+        let own = |origin: &'static str| {
+            let request = Request::post("/x").header(header::HOST, "127.0.0.1:6333");
+            let request = request.header(header::CONTENT_LENGTH, 0).header(header::ORIGIN, origin);
+            request.body(Body::empty()).expect("a request")
+        };
+        assert_eq!(ask(&router, own("http://evil.example")).await.0, StatusCode::FORBIDDEN);
+        let (status, said) = ask(&router, own("http://127.0.0.1:6333")).await;
+        assert_eq!(status, StatusCode::OK);
+        // To the replica it would be that of another server.
+        assert!(!said.contains("origin: ") && said.matches("host: ").count() == 1, "{said}");
+    });
+}
+
+#[test]
+fn a_replica_that_gave_no_answer_gets_nothing_until_it_was_looked_at() {
+    run(async {
+        let places = places(Listed::nowhere(2), 2, 10);
+        let first = places.take(LONG, &[]).await.expect("room");
+        let lost = port(&first);
+        first.lost();
+        let other = places.take(LONG, &[]).await.expect("room");
+        assert_ne!(port(&other), lost);
+        let waits = waiting(&places, LONG).await;
+        assert!(!waits.is_finished(), "the other one is busy");
+        places.tick().expect("a decision");
+        assert_eq!(port(&waits.await.expect("a task").expect("room")), lost);
     });
 }
 
@@ -318,10 +358,15 @@ fn a_request_that_a_replica_does_not_answer_is_answered_by_another() {
 fn what_goes_on_is_refused_and_bodies_have_a_limit() {
     run(async {
         let (router, _) = front(vec![echo("one")]);
-        for path in ["/collections/a/watch", "/ui/", "/vstream.Replication/Follow"] {
+        for path in ["/collections/a/watch", "/ui/", "/vstream.Replication/Follow", "/metrics"] {
             let (status, _) = ask(&router, post(path, "")).await;
             assert_eq!(status, StatusCode::NOT_IMPLEMENTED, "{path}");
         }
+        // A collection may have any name.
+        assert_eq!(ask(&router, post("/collections/watch", "")).await.0, StatusCode::OK);
+        let star = Request::builder().method("OPTIONS").uri("*").body(Body::empty());
+        let (status, _) = ask(&router, star.expect("a request")).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST);
         let long = Request::post("/x").header(header::CONTENT_LENGTH, 33 << 20);
         let (status, _) = ask(&router, long.body(Body::empty()).expect("a request")).await;
         assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);

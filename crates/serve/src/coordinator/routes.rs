@@ -29,7 +29,16 @@ impl Routes {
         self.closing.extend(gone.into_iter().filter(|&(_, queries)| queries > 0));
         let ready = replicas.iter().filter(|replica| replica.state == ReplicaState::Ready);
         for replica in ready {
-            self.open.entry(replica.id).or_insert(0);
+            let closing = &mut self.closing;
+            // It may have been avoided for a while.
+            self.open.entry(replica.id).or_insert_with(|| closing.remove(&replica.id).unwrap_or(0));
+        }
+    }
+
+    /// Gives a replica no more queries until [`Routes::follow`] finds it ready.
+    pub fn avoid(&mut self, id: ReplicaId) {
+        if let Some(queries) = self.open.remove(&id).filter(|&queries| queries > 0) {
+            self.closing.insert(id, queries);
         }
     }
 

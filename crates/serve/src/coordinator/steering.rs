@@ -125,10 +125,10 @@ impl<R: Replicas> Steering<R> {
         Ok(decision)
     }
 
-    /// Takes note of replicas that have become ready or ended since the last tick.
-    pub fn refresh(&mut self) {
-        let list = self.replicas.list();
-        self.routes.follow(&list);
+    /// A query got no answer, and its replica gets no other until the next tick has looked at it.
+    pub fn lost(&mut self, id: ReplicaId) {
+        self.done(id, None);
+        self.routes.avoid(id);
     }
 
     /// Service and start time in seconds, as they were measured so far.

@@ -269,6 +269,10 @@ fn a_query_goes_where_fewest_are_and_never_to_one_that_stops() {
     routes.done(ReplicaId(1));
     routes.done(ReplicaId(1));
     assert_eq!((routes.in_flight(), routes.in_flight_of(ReplicaId(1))), (3, 0));
+    routes.avoid(ReplicaId(2));
+    assert_eq!((routes.pick(9, &[]), routes.in_flight()), (Some(ReplicaId(0)), 4));
+    routes.follow(&[replica(0, Ready), replica(2, Ready)]);
+    assert_eq!((routes.pick(9, &[]), routes.in_flight_of(ReplicaId(2))), (Some(ReplicaId(2)), 2));
 }
 
 /// Replicas on paper: ready one tick after they were ordered.

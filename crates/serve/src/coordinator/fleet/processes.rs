@@ -1,7 +1,7 @@
 //! Replicas that are processes of this machine.
 
-use std::io::{BufRead, BufReader, Read};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -18,6 +18,9 @@ use crate::coordinator::error::{setting, CoordinatorError};
 const LINE_BYTES_MAX: u64 = 4_096;
 /// Lines before that one, at most.
 const LINES_MAX: usize = 64;
+/// Time between two looks whether a process is ready, and for the answer to one.
+const ASK: Duration = Duration::from_millis(20);
+const ANSWER: Duration = Duration::from_secs(5);
 /// Seconds until a process may be started after one that failed; doubled for each further one.
 const PAUSE_S: f64 = 0.5;
 /// Most of these seconds.
@@ -25,15 +28,18 @@ const PAUSE_S_MAX: f64 = 30.0;
 
 /// How a replica is started.
 ///
-/// It must print a line that ends with its address, such as `Serving … at http://127.0.0.1:6333`, when
-/// it takes queries, and it must end on SIGTERM. `vstream serve DIR --listen 127.0.0.1:0` does both.
+/// It must print a line that ends with its address, such as `Serving … at http://127.0.0.1:6333`, and it
+/// must end on SIGTERM. `vstream serve DIR --listen 127.0.0.1:0` does both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
     /// The program.
     pub program: PathBuf,
-    /// Its arguments. `{replica}` in one of them becomes the replica's id, for folders and logs of its
-    /// own.
+    /// Its arguments. `{replica}` in one of them becomes the least number, from 0 on, that no process which
+    /// runs has, for folders and logs of its own.
     pub arguments: Vec<String>,
+    /// A path that answers 200 when the replica takes queries, such as `/readyz`; `None`: it does as soon as
+    /// it has said its address.
+    pub ready: Option<String>,
 }
 
 /// Where and when a process became ready: written once, by the thread that reads what it prints.
@@ -41,6 +47,8 @@ type Said = Arc<OnceLock<(SocketAddr, Duration)>>;
 
 struct Process {
     id: ReplicaId,
+    /// What `{replica}` became.
+    slot: u32,
     child: Child,
     said: Said,
     started: Instant,
@@ -110,11 +118,11 @@ impl Processes {
         }
     }
 
-    fn spawn(&self, id: ReplicaId) -> Result<(Child, Said), CoordinatorError> {
+    fn spawn(&self, slot: u32) -> Result<(Child, Said), CoordinatorError> {
         let program = self.command.program.display();
         let failed = |error| CoordinatorError::Process { what: format!("{program}"), error };
         let arguments = self.command.arguments.iter();
-        let arguments = arguments.map(|argument| argument.replace("{replica}", &id.to_string()));
+        let arguments = arguments.map(|argument| argument.replace("{replica}", &slot.to_string()));
         let mut child = Command::new(&self.command.program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -125,10 +133,13 @@ impl Processes {
             .map_err(failed)?;
         let said = Said::default();
         let (hears, started) = (said.clone(), Instant::now());
-        let out = child.stdout.take();
+        let (out, ready) = (child.stdout.take(), self.command.ready.clone());
+        let patience = self.patience;
         let listens = std::thread::Builder::new().name("replica".to_owned()).spawn(move || {
             if let Some(out) = out {
-                listen(out, &hears, started);
+                let is_ready =
+                    |address| ready.is_none_or(|path| becomes_ready(address, &path, patience));
+                listen(out, is_ready, &hears, started);
             }
         });
         if let Err(error) = listens {
@@ -141,8 +152,14 @@ impl Processes {
     }
 }
 
-/// Hears where a process listens, then reads on, so that it never waits for a full pipe.
-fn listen(out: ChildStdout, said: &Said, started: Instant) {
+/// Hears where a process listens and waits until it is ready, then reads on, so that it never waits for a
+/// full pipe.
+fn listen(
+    out: ChildStdout,
+    is_ready: impl FnOnce(SocketAddr) -> bool,
+    said: &Said,
+    started: Instant,
+) {
     let mut out = BufReader::new(out);
     for _ in 0..LINES_MAX {
         let mut line = Vec::new();
@@ -151,13 +168,44 @@ fn listen(out: ChildStdout, said: &Said, started: Instant) {
             Ok(_) => {}
         }
         if let Some(address) = address_of(&String::from_utf8_lossy(&line)) {
-            // Nobody else writes it.
-            let _ = said.set((address, started.elapsed()));
+            if is_ready(address) {
+                // Nobody else writes it.
+                let _ = said.set((address, started.elapsed()));
+            }
             break;
         }
     }
     // An error is its end, too.
     let _ = std::io::copy(&mut out, &mut std::io::sink());
+}
+
+/// Asks until a path answers 200; false if it does not in time, or nobody listens any more.
+fn becomes_ready(address: SocketAddr, path: &str, patience: Duration) -> bool {
+    let end = Instant::now() + patience;
+    while Instant::now() < end {
+        match status(address, path) {
+            Ok(200) => return true,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => return false,
+            // It is busy.
+            Err(_) => {}
+        }
+        std::thread::sleep(ASK);
+    }
+    false
+}
+
+/// The status of an answer of HTTP; 0 if it is none.
+fn status(address: SocketAddr, path: &str) -> std::io::Result<u16> {
+    let mut stream = TcpStream::connect_timeout(&address, ANSWER)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut line = Vec::new();
+    BufReader::new(stream).take(LINE_BYTES_MAX).read_until(b'\n', &mut line)?;
+    let line = String::from_utf8_lossy(&line);
+    Ok(line.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0))
 }
 
 /// The address at the end of a line, alone or as that of a page.
@@ -179,10 +227,12 @@ impl Replicas for Processes {
             return Err(CoordinatorError::Failing { tries, wait_s });
         }
         let (id, deadline) = (ReplicaId(self.next), now + self.patience);
-        let (child, said) = self.spawn(id)?;
+        let is_free = |slot: &u32| self.processes.iter().all(|process| process.slot != *slot);
+        let slot = (0..).find(is_free).unwrap_or_default();
+        let (child, said) = self.spawn(slot)?;
         self.next += 1;
-        let is_stopping = false;
-        self.processes.push(Process { id, child, said, started: now, deadline, is_stopping });
+        let (started, is_stopping) = (now, false);
+        self.processes.push(Process { id, slot, child, said, started, deadline, is_stopping });
         Ok(id)
     }
 

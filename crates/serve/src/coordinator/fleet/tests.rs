@@ -1,4 +1,7 @@
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::processes::address_of;
@@ -9,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 fn shell(script: &str, cap: u32, patience: Duration) -> Processes {
     let arguments = vec!["-c".into(), script.into()];
-    let command = CommandLine { program: "/bin/sh".into(), arguments };
+    let command = CommandLine { program: "/bin/sh".into(), arguments, ready: None };
     Processes::new(command, cap, patience).expect("right settings")
 }
 
@@ -107,8 +110,64 @@ fn a_process_that_never_becomes_ready_is_killed_and_counts_as_failed() {
 }
 
 #[test]
+fn a_process_is_ready_when_its_path_says_so() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (is_ready, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let (says, counts) = (is_ready.clone(), asked.clone());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut line = String::new();
+            BufReader::new(&stream).read_line(&mut line).expect("a request");
+            assert!(line.starts_with("GET /readyz "), "{line}");
+            counts.fetch_add(1, Ordering::SeqCst);
+            let status = if says.load(Ordering::SeqCst) { 200 } else { 503 };
+            // Who asks may have gone.
+            let _ = write!(stream, "HTTP/1.1 {status} so\r\ncontent-length: 0\r\n\r\n");
+        }
+    });
+    let arguments = vec!["-c".into(), format!("echo at http://{address}; exec sleep 600")];
+    let ready = Some("/readyz".to_owned());
+    let command = CommandLine { program: "/bin/sh".into(), arguments, ready };
+    let mut processes = Processes::new(command, 1, PATIENCE).expect("right settings");
+    processes.start().expect("a process");
+    until(&mut processes, |_| asked.load(Ordering::SeqCst) > 3);
+    assert_eq!(processes.list()[0].state, ReplicaState::Starting);
+    is_ready.store(true, Ordering::SeqCst);
+    until(&mut processes, |list| list[0].state == ReplicaState::Ready);
+    let id = processes.list()[0].id;
+    assert_eq!(processes.address(id), Some(address));
+}
+
+#[test]
+fn a_number_is_given_again_when_its_process_has_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script =
+        format!("touch {}/$0.$$; echo 127.0.0.1:1; exec sleep 600", folder.path().display());
+    let arguments = vec!["-c".into(), script, "{replica}".into()];
+    let command = CommandLine { program: "/bin/sh".into(), arguments, ready: None };
+    let mut processes = Processes::new(command, 3, PATIENCE).expect("right settings");
+    let first = processes.start().expect("a process");
+    processes.start().expect("a process");
+    until(&mut processes, |list| list.iter().all(|one| one.state == ReplicaState::Ready));
+    processes.stop(first).expect("told");
+    until(&mut processes, |list| list.len() == 1);
+    let third = processes.start().expect("a process");
+    assert!(third > first, "ids are never used again");
+    until(&mut processes, |list| list.iter().all(|one| one.state == ReplicaState::Ready));
+    let names = std::fs::read_dir(folder.path()).expect("a list");
+    let names =
+        names.map(|entry| entry.expect("a file").file_name().into_string().expect("a name"));
+    let mut slots: Vec<String> = names.map(|name| name[..1].to_owned()).collect();
+    slots.sort_unstable();
+    assert_eq!(slots, ["0", "0", "1"]);
+}
+
+#[test]
 fn a_program_that_is_not_there_is_an_error_with_its_name() {
-    let command = CommandLine { program: "/nowhere/vstream".into(), arguments: Vec::new() };
+    let command =
+        CommandLine { program: "/nowhere/vstream".into(), arguments: Vec::new(), ready: None };
     let mut processes = Processes::new(command, 1, PATIENCE).expect("right settings");
     let error = processes.start().expect_err("no such program");
     assert!(error.to_string().starts_with("/nowhere/vstream: "), "{error}");
@@ -116,7 +175,7 @@ fn a_program_that_is_not_there_is_an_error_with_its_name() {
 
 #[test]
 fn settings_of_a_fleet_are_checked() {
-    let command = CommandLine { program: "/bin/true".into(), arguments: Vec::new() };
+    let command = CommandLine { program: "/bin/true".into(), arguments: Vec::new(), ready: None };
     for (cap, patience) in [(0, PATIENCE), (1_001, PATIENCE), (1, Duration::ZERO)] {
         let made = Processes::new(command.clone(), cap, patience);
         assert!(matches!(made, Err(CoordinatorError::Setting { .. })), "{cap} {patience:?}");

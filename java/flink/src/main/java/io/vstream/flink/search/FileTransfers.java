@@ -215,8 +215,20 @@ final class FileTransfers implements AutoCloseable {
         await(copies, new CompletableFuture<>());
     }
 
-    /** Nobody links what was copied here any more. */
-    void forgetShared() {
+    /** Nobody links what was copied to this folder any more. */
+    void forgetShared(Path folder) {
+        copied.entrySet()
+                .removeIf(
+                        copy -> {
+                            boolean isThere = copy.getValue().startsWith(folder);
+                            if (isThere) {
+                                SharedFetches.OF_PROCESS.forget(copy.getKey(), copy.getValue());
+                            }
+                            return isThere;
+                        });
+    }
+
+    private void forgetShared() {
         copied.forEach(SharedFetches.OF_PROCESS::forget);
         copied.clear();
     }
@@ -393,7 +405,6 @@ final class FileTransfers implements AutoCloseable {
             unwanted = List.copyOf(left.values());
             left.clear();
         }
-        forgetShared();
         IOUtils.closeQuietly(streams);
         for (Runnable waiting : pool.shutdownNow()) {
             if (waiting instanceof Job job) {
@@ -408,5 +419,7 @@ final class FileTransfers implements AutoCloseable {
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
         }
+        // What was copied until then.
+        forgetShared();
     }
 }

@@ -198,8 +198,8 @@ final class IncrementalStore implements SegmentSnapshotStore {
     }
 
     @Override
-    public void endRestore() {
-        transfers.forgetShared();
+    public void endRestore(Path state) {
+        transfers.forgetShared(state);
     }
 
     /** Called when everything is uploaded; the checkpoint may be named once it is complete. */

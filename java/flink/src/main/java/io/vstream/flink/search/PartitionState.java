@@ -71,7 +71,7 @@ final class PartitionState implements AutoCloseable {
                 }
                 made.take(state, wanted, shards.getEndKeyGroup());
                 // The rows of several states need not lie here twice.
-                store.endRestore();
+                store.endRestore(state);
                 Folders.delete(state);
             }
             return made;

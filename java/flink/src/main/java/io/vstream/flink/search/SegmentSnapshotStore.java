@@ -71,8 +71,8 @@ interface SegmentSnapshotStore extends AutoCloseable {
     Restored download(Collection<KeyedStateHandle> handles, Path into)
             throws IOException, InterruptedException;
 
-    /** The engine has what it wants of the states of {@link #download}, which may be removed. */
-    void endRestore();
+    /** The engine has what it wants of a state of {@link #download}, which may be removed. */
+    void endRestore(Path state);
 
     /**
      * Stops what is under way and deletes what no checkpoint has. What checkpoints name in a remote
