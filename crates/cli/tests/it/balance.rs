@@ -107,6 +107,15 @@ impl Balanced {
     }
 }
 
+impl Drop for Balanced {
+    /// Ends it where a test has failed.
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn signal(process: Pid, signal: Signal) {
     kill_process(process, signal).expect("it is there");
 }
