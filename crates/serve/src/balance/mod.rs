@@ -18,7 +18,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -30,7 +29,7 @@ use crate::coordinator::{
     LeanSettings, Processes, Steering, SteeringSettings,
 };
 use crate::limits::Limits;
-use crate::server::{acceptor, serve};
+use crate::server::{acceptor, bind, serve, threads};
 use crate::settings::{check_addresses, TlsFiles};
 
 /// Time between two looks at the fleet.
@@ -147,17 +146,8 @@ impl Balancer {
         check_addresses(settings.listen, settings.metrics, settings.has_keys && has_tls)?;
         let tls = settings.tls.as_ref().map(acceptor).transpose()?;
         let places = Places::new(settings.steering()?, settings.waiting);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .thread_name("balance")
-            .build()
-            .map_err(|error| format!("no threads: {error}"))?;
-        let bind = |address: SocketAddr| {
-            let bound = runtime.block_on(TcpListener::bind(address));
-            let bound = bound.map_err(|error| format!("{address}: {error}"))?;
-            let local = bound.local_addr().map_err(|error| format!("{address}: {error}"))?;
-            Ok::<_, String>((bound, local))
-        };
+        let runtime = threads("balance")?;
+        let bind = |address| bind(&runtime, address);
         let (listener, address) = bind(settings.listen)?;
         let observer = settings.metrics.map(bind).transpose()?;
         let (stop, stopping) = watch::channel(false);

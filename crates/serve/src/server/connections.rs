@@ -3,6 +3,7 @@
 //! A connection counts from its first byte. Whoever sends nothing, or half of something, is let go
 //! after [`Limits::head`]; a request as a whole has [`Limits::request`] (`server.rs`).
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
 use tokio::sync::{watch, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -24,6 +26,24 @@ const PREFACE: &[u8] = b"PRI";
 const STREAMS: u32 = 256;
 /// Pause after an accept that failed: too many files are open, most likely.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Threads with this name that answer. Errors: a sentence.
+pub(crate) fn threads(name: &str) -> Result<Runtime, String> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().thread_name(name).build();
+    runtime.map_err(|error| format!("no threads: {error}"))
+}
+
+/// Listens at an address; also returns it, with the port that was free if it has none. Errors: a sentence.
+pub(crate) fn bind(
+    runtime: &Runtime,
+    address: SocketAddr,
+) -> Result<(TcpListener, SocketAddr), String> {
+    let failed = |error| format!("{address}: {error}");
+    let listener = runtime.block_on(TcpListener::bind(address)).map_err(failed)?;
+    let local = listener.local_addr().map_err(failed)?;
+    Ok((listener, local))
+}
 
 /// Serves connections until told to stop; then waits for requests that are being answered, for
 /// [`Limits::drain`] at most.

@@ -15,13 +15,12 @@ use axum::middleware::{from_fn_with_state, map_response, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::Router;
-use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{watch, Semaphore};
 use tokio::task::JoinHandle;
 
 use self::authenticate::authenticate;
-pub(crate) use self::connections::serve;
+pub(crate) use self::connections::{bind, serve, threads};
 pub use self::job::JobPage;
 pub(crate) use self::tls::acceptor;
 use crate::access::{Access, Scope};
@@ -94,17 +93,8 @@ impl Server {
         });
         let follow = settings.follow.as_ref();
         let follower = follow.map(|follow| Follower::new(follow, &shared)).transpose()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            .thread_name("serve")
-            .build()
-            .map_err(|error| format!("no threads: {error}"))?;
-        let bind = |address: SocketAddr| {
-            let bound = runtime.block_on(TcpListener::bind(address));
-            let bound = bound.map_err(|error| format!("{address}: {error}"))?;
-            let local = bound.local_addr().map_err(|error| format!("{address}: {error}"))?;
-            Ok::<_, String>((bound, local))
-        };
+        let runtime = threads("serve")?;
+        let bind = |address| bind(&runtime, address);
         let (listener, address) = bind(settings.listen)?;
         let mut serving = Vec::new();
         let metrics = match settings.metrics {
