@@ -1,9 +1,11 @@
 //! The id table of a segment: finds a row by its id. It is built once and never changes.
 //!
-//! Entries of 12 bytes lie in buckets by hash, one bucket after the other; a second array holds the
-//! start of each bucket. A look-up reads a word and then one or two cache lines. Versions are kept
-//! by row, each as its difference to the least version, in as many bytes as the largest difference
-//! takes: often none.
+//! Entries lie in buckets by hash, one bucket after the other; a second array holds the start of each
+//! bucket. A look-up reads a word and then one or two cache lines. An entry is the difference of its id to
+//! the least id and its row, each in as many bytes as the largest takes: six together for a million ids in a
+//! row, eleven for ids that are hashes. Versions are kept by row in the same way, often in no byte at all.
+
+use std::ops::Range;
 
 use super::sealed::SealedSegment;
 use crate::error::Error;
@@ -16,18 +18,10 @@ const BUCKET: usize = 8;
 pub(crate) struct IdTable {
     /// Start of each bucket, then the end of the last bucket.
     starts: Box<[u32]>,
-    entries: Box<[Entry]>,
-    versions: Versions,
+    entries: Entries,
+    versions: Packed,
     /// Seed of the hash: nobody outside can choose ids that all fall into one bucket.
     seed: u64,
-}
-
-/// A row and its id. The id is in two words, so that an entry takes 12 bytes.
-#[derive(Clone, Copy, Default)]
-struct Entry {
-    low: u32,
-    high: u32,
-    row: u32,
 }
 
 impl IdTable {
@@ -64,38 +58,36 @@ impl IdTable {
         ids.iter().for_each(|&(id, _)| starts[bucket(id) + 1] += 1);
         (0..buckets).for_each(|at| starts[at + 1] += starts[at]);
         let mut next = starts.clone();
-        let mut entries = vec![Entry::default(); rows];
+        let least = ids.iter().map(|&(id, _)| id).min().unwrap_or(0);
+        let most = ids.iter().map(|&(id, _)| id).max().unwrap_or(0);
+        let mut entries = Entries::new(rows, (least, most), segment.rows());
         for (id, row) in ids {
             let at = &mut next[bucket(id)];
-            entries[*at as usize] = Entry { low: id as u32, high: (id >> 32) as u32, row };
+            entries.set(*at as usize, id, row);
             *at += 1;
         }
-        let (starts, entries) = (starts.into(), entries.into());
-        Ok(IdTable { starts, entries, versions: Versions::of(&versions), seed })
+        let starts = starts.into();
+        Ok(IdTable { starts, entries, versions: Packed::of(&versions), seed })
     }
 
     /// The row of an id, deleted or not.
     #[inline]
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
         let at = bucket(id ^ self.seed, self.starts.len() - 1);
-        let entries = &self.entries[self.starts[at] as usize..self.starts[at + 1] as usize];
-        let is_it = |entry: &&Entry| u64::from(entry.low) | u64::from(entry.high) << 32 == id;
-        entries.iter().find(is_it).map(|entry| entry.row)
+        self.entries.find(self.starts[at] as usize..self.starts[at + 1] as usize, id)
     }
 
     /// Calls `visit` with id, version and row of every row, in no order.
     pub(crate) fn for_each(&self, visit: &mut dyn FnMut(u64, u64, u32)) {
-        for entry in &self.entries {
-            let id = u64::from(entry.low) | u64::from(entry.high) << 32;
-            visit(id, self.version(entry.row), entry.row);
+        for (id, row) in self.entries.iter() {
+            visit(id, self.version(row), row);
         }
     }
 
     /// Offers the ids of the rows that are visible. Cost: a pass over the ids.
     pub(crate) fn least_ids(&self, least: &mut LeastIds, is_visible: impl Fn(u32) -> bool) {
-        for entry in &self.entries {
-            let id = u64::from(entry.low) | u64::from(entry.high) << 32;
-            if least.wants(id) && is_visible(entry.row) {
+        for (id, row) in self.entries.iter() {
+            if least.wants(id) && is_visible(row) {
                 least.offer(id);
             }
         }
@@ -108,35 +100,105 @@ impl IdTable {
 
     /// Bytes held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let words = size_of_val(&*self.starts) + size_of_val(&*self.entries);
-        (words + self.versions.above.len()) as u64
+        let entries = self.entries.packed.len() + self.versions.above.len();
+        (size_of_val(&*self.starts) + entries) as u64
     }
 }
 
-/// Versions by row, as differences to the least version.
-struct Versions {
+/// Ids and their rows.
+struct Entries {
+    /// The least id: entries hold differences to it.
+    least: u64,
+    /// Bytes of a difference, 0 to 8, and of a row, 1 to 4.
+    id_width: usize,
+    row_width: usize,
+    packed: Box<[u8]>,
+}
+
+impl Entries {
+    /// Room for entries whose ids lie between two, and whose rows are of so many.
+    fn new(entries: usize, (least, most): (u64, u64), rows: u64) -> Entries {
+        let (id_width, row_width) = (width(most - least), width(rows).max(1));
+        let packed = vec![0u8; entries * (id_width + row_width) + WORD].into();
+        Entries { least, id_width, row_width, packed }
+    }
+
+    fn entry_bytes(&self) -> usize {
+        self.id_width + self.row_width
+    }
+
+    fn set(&mut self, at: usize, id: u64, row: u32) {
+        let both = self.entry_bytes();
+        let (of_id, of_row) = self.packed[at * both..][..both].split_at_mut(self.id_width);
+        of_id.copy_from_slice(&(id - self.least).to_le_bytes()[..self.id_width]);
+        of_row.copy_from_slice(&row.to_le_bytes()[..self.row_width]);
+    }
+
+    /// The row of an id among some entries.
+    #[inline]
+    fn find(&self, range: Range<usize>, id: u64) -> Option<u32> {
+        let above = id.checked_sub(self.least)?;
+        let both = self.entry_bytes();
+        let at = (range.start * both..range.end * both)
+            .step_by(both)
+            .find(|&at| number_at(&self.packed, at, self.id_width) == above)?;
+        Some(number_at(&self.packed, at + self.id_width, self.row_width) as u32)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let ends = self.packed.len() - WORD;
+        (0..ends).step_by(self.entry_bytes()).map(|at| {
+            let id = self.least + number_at(&self.packed, at, self.id_width);
+            (id, number_at(&self.packed, at + self.id_width, self.row_width) as u32)
+        })
+    }
+}
+
+/// Numbers as differences to the least of them.
+struct Packed {
     least: u64,
     /// Bytes of a difference, 0 to 8.
     width: usize,
     above: Box<[u8]>,
 }
 
-impl Versions {
-    fn of(versions: &[u64]) -> Versions {
-        let least = versions.iter().copied().min().unwrap_or(0);
-        let most = versions.iter().copied().max().unwrap_or(0);
-        let width = (u64::BITS - (most - least).leading_zeros()).div_ceil(8) as usize;
-        let bytes = |version: &u64| (version - least).to_le_bytes();
-        let above = versions.iter().flat_map(|version| bytes(version).into_iter().take(width));
-        Versions { least, width, above: above.collect() }
+impl Packed {
+    fn of(numbers: &[u64]) -> Packed {
+        let least = numbers.iter().copied().min().unwrap_or(0);
+        let most = numbers.iter().copied().max().unwrap_or(0);
+        let width = width(most - least);
+        if width == 0 {
+            return Packed { least, width, above: Box::default() };
+        }
+        let mut above = vec![0u8; numbers.len() * width + WORD];
+        for (number, at) in numbers.iter().zip((0..).step_by(width)) {
+            above[at..at + width].copy_from_slice(&(number - least).to_le_bytes()[..width]);
+        }
+        Packed { least, width, above: above.into() }
     }
 
-    fn get(&self, row: u32) -> u64 {
-        let mut word = [0u8; 8];
-        let from = row as usize * self.width;
-        word[..self.width].copy_from_slice(&self.above[from..from + self.width]);
-        self.least + u64::from_le_bytes(word)
+    fn get(&self, at: u32) -> u64 {
+        match self.width {
+            0 => self.least,
+            width => self.least + number_at(&self.above, at as usize * width, width),
+        }
     }
+}
+
+/// Bytes that are read for a number, however few it has: as many lie behind the last one.
+const WORD: usize = size_of::<u64>();
+
+/// Bytes that a number takes, 0 to 8.
+fn width(number: u64) -> usize {
+    (u64::BITS - number.leading_zeros()).div_ceil(8) as usize
+}
+
+/// The number of `width` bytes, at most 8, whose least byte is at `at`.
+#[inline]
+fn number_at(bytes: &[u8], at: usize, width: usize) -> u64 {
+    let word = bytes[at..at + WORD].try_into().expect("a word");
+    let above = u64::BITS - 8 * width as u32;
+    u64::from_le_bytes(word).checked_shl(above).map_or(0, |word| word >> above)
 }
 
 /// The bucket of an id that was XORed with the seed. Ids are often consecutive, so it mixes with
@@ -149,3 +211,6 @@ fn bucket(id: u64, buckets: usize) -> usize {
     z ^= z >> 31;
     (((z >> 32) * buckets as u64) >> 32) as usize
 }
+
+#[cfg(test)]
+mod tests;
