@@ -23,6 +23,7 @@
 
 mod choice;
 mod classes;
+mod depth;
 mod filtered;
 mod pace;
 mod rows;
@@ -34,11 +35,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{clock_gettime, ClockId};
-use vstream_index::{Effort, Probe};
+use vstream_index::{depth_from, Effort, Probe};
 use vstream_vector::{Neighbor, SplitMix, TopK};
 
 use self::choice::{choose, Costs};
 use self::classes::{class_of, CLASSES, USUAL};
+use self::depth::Depth;
 use self::filtered::{FilteredAudits, FilteredDecisions, FilteredQuery};
 use self::pace::watch;
 use self::rows::{has_copy, leave_out};
@@ -58,8 +60,6 @@ const REFINE_PER_PROBE: usize = 3;
 const REFINE_CHOSEN_MAX: usize = 1024;
 /// Least rows refined for probes that a caller chose.
 const REFINE_CHOSEN_MIN: usize = 64;
-/// An audit that goes no deeper than those before lowers the depth by one part in this many.
-const DEPTH_FORGOTTEN: usize = 256;
 /// Least neighbours that an audit asks for: fewer say little about the depth it needs.
 const AUDIT_K_MIN: usize = 10;
 /// Ratio of what queries miss to what rows of the collection miss at the same effort,
@@ -176,7 +176,7 @@ pub(crate) struct Guard {
     decisions: [Decision; CLASSES.len()],
     filtered: FilteredDecisions,
     /// Number of rows by estimate that held the true neighbours in the last audits, by class.
-    depth: [AtomicUsize; CLASSES.len()],
+    depth: [Depth; CLASSES.len()],
     /// Class of the last query.
     last_class: AtomicUsize,
     /// Largest k asked for so far.
@@ -281,7 +281,7 @@ impl Guard {
     fn caution(&self, class: usize) -> Effort {
         let halvings = (0.05 / (1.0 - self.target()).max(1e-4)).log2().max(0.0) as f32;
         Effort::Cautious {
-            depth: self.depth[class].load(Ordering::Relaxed),
+            depth: self.depth[class].get(),
             theta: CAREFUL_THETA + CAREFUL_PER_HALVING * halvings,
             least: (CAREFUL_LEAST * halvings.exp2()) as usize,
         }
@@ -460,16 +460,14 @@ impl Guard {
         let spare = usize::from(own.is_some());
         let wanted = k.max(AUDIT_K_MIN) + spare;
         let known = &self.depth[class_of(k)];
-        let depth = known.load(Ordering::Relaxed);
+        let depth = known.get();
+        let begun_at = depth_from(depth, wanted);
         let probe =
             Probe { vector: &query, k: wanted, effort: Effort::Thorough { depth }, filter: None };
         tools.top.reset(wanted);
         let mut reach = Vec::new();
         let reached = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
-        // An audit sees no neighbours beyond the depth, so the depth falls slowly even if the last
-        // audits found none near its end.
-        let kept = if reached > depth { reached } else { depth - depth / DEPTH_FORGOTTEN };
-        known.store(kept, Ordering::Relaxed);
+        known.note(begun_at, reached);
         tools.top.drain_sorted(&mut tools.found);
         let is_of_copy = own.is_some_and(|own| has_copy(own, &tools.found));
         let truth: Vec<Neighbor> =
@@ -478,13 +476,11 @@ impl Guard {
         // A row is searched with the k that most users ask for.
         let k_made = if own.is_some() { CLASSES[USUAL].min(k) } else { k };
         let mut made = None;
-        if let Some(effort) = self.reached(class_of(k_made), &at) {
-            let probe = Probe {
-                vector: &query,
-                k: k_made + spare,
-                effort: self.effort(search, k_made),
-                filter: None,
-            };
+        // A search that finds out itself how far to go says nothing about the decision.
+        let as_decided = |effort: &Effort| !matches!(effort, Effort::Cautious { .. });
+        let as_asked = Some(self.effort(search, k_made)).filter(as_decided);
+        if let Some((decided, effort)) = self.reached(class_of(k_made), &at).zip(as_asked) {
+            let probe = Probe { vector: &query, k: k_made + spare, effort, filter: None };
             tools.top.reset(k_made + spare);
             let begin = cpu_seconds();
             search.search(&probe, &mut tools.scratch, &mut tools.top)?;
@@ -493,7 +489,7 @@ impl Guard {
             tools.top.drain_sorted(&mut tools.found);
             tools.found.retain(|row| Some(row.id) != own);
             let found = share_of(&truth[..k_made.min(truth.len())], &tools.found);
-            made = Some(Made { k: k_made, effort, found });
+            made = Some(Made { k: k_made, effort: decided, found });
         }
         let asked = self.seen[class_of(k)].load(Ordering::Relaxed);
         Ok(Audit { asked, query, k, reach, at, made, is_of_copy })

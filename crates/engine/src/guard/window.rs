@@ -35,6 +35,9 @@ pub(super) const RESERVE: f64 = 0.1;
 const RESERVE_MAX: f64 = 0.5;
 /// Turnovers, in halves of the rows, after which an audit should be made again.
 pub(super) const REFRESHED_AFTER: f64 = 0.2;
+/// Growth of the number of leaves after which an audit should be made again. Leaves grow with the rows, which
+/// [`REFRESHED_AFTER`] sees first, or alone when maintenance splits those that ingest left large.
+const REFRESHED_GROWTH: f64 = 1.25;
 /// Least writes that make one turnover, after which an audit says nothing more.
 const TURNOVER_MIN: u64 = 1024;
 
@@ -87,9 +90,11 @@ impl Moment {
         self.writes.saturating_sub(then.writes) as f64 / half as f64
     }
 
-    /// True if so much was written since `then` that an audit of then should be made again.
+    /// True if so much was written since `then`, or so many leaves were split, that an audit of then should be
+    /// made again.
     fn has_moved_on(&self, then: &Moment) -> bool {
         self.turnovers_since(then) > REFRESHED_AFTER
+            || self.most_growth_since(then) > REFRESHED_GROWTH
     }
 
     /// True if so much was written since `then` that an audit of then says little about now.

@@ -32,6 +32,9 @@ const SEGMENTS_MANY: f64 = 32.0;
 const WALL_MIN: u64 = 1 << 20;
 /// Time that the writer waits at a time while memory is full and being flushed, or a merge runs.
 const WAIT: Duration = Duration::from_millis(5);
+/// Time that it waits at a time where nearly no room is left, and the shortest that is worth a wait.
+const WAIT_MOST: Duration = Duration::from_millis(20);
+const WAIT_LEAST: Duration = Duration::from_micros(200);
 /// Time that readers get to release a view before one of them may have to free its memory.
 const RETIRED_FOR: Duration = Duration::from_millis(100);
 
@@ -123,8 +126,10 @@ pub(super) struct Writing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Enough,
-    /// The memtable is full: the writer slows down while the immutable memtable is written.
-    Little,
+    /// The memtable is full, or it fills while the immutable memtable is written: the writer slows down. It
+    /// waits so long at a time, the longer the less room is left, so that it hardly ever meets the hard limit
+    /// and stands still there.
+    Little(Duration),
     /// Another row would exceed the hard limit: the immutable memtable must be written first.
     None,
 }
@@ -455,10 +460,12 @@ impl Tree {
         if used + immutable >= wall {
             return Room::None;
         }
-        if used >= limit {
-            return Room::Little;
+        let used = used + writing.writes * writing.row_bytes;
+        match slow_down(used, immutable, wall) {
+            pause if pause >= WAIT_LEAST => Room::Little(pause),
+            _ if used >= limit => Room::Little(WAIT),
+            _ => Room::Enough,
         }
-        Room::Enough
     }
 
     /// What merges make fewer, over how many of it there should be: of deltas, where segments are merged
@@ -522,13 +529,14 @@ impl Tree {
         writing.immutable.is_none() && writing.memory.stats().live == 0
     }
 
-    /// Makes the writer wait up to `WAIT` while the immutable memtable is written, or, if there is
-    /// no room, until that begins.
+    /// Makes the writer wait while the immutable memtable is written, or, if there is no room, until that
+    /// begins: for a short time at most.
     pub(crate) fn wait_for_room(&self, room: Room) {
         let writing = self.lock();
         if writing.immutable.is_some() || room == Room::None {
             let begun = Instant::now();
-            drop(self.settled.wait_timeout(writing, WAIT));
+            let pause = if let Room::Little(pause) = room { pause } else { WAIT };
+            drop(self.settled.wait_timeout(writing, pause));
             self.note_wait(begun);
         }
     }
@@ -544,6 +552,19 @@ impl Tree {
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.waited_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
+}
+
+/// How long the writer waits at a time while the immutable memtable is written: not at all up to three quarters
+/// of the room beside it, then by the square of what is filled of the last, up to [`WAIT_MOST`].
+///
+/// * `used`: bytes of the memtable; `wall`: the hard limit to both together.
+fn slow_down(used: u64, immutable: u64, wall: u64) -> Duration {
+    let quarter = wall.saturating_sub(immutable) / 4;
+    if immutable == 0 || used <= 3 * quarter {
+        return Duration::ZERO;
+    }
+    let filled = (used - 3 * quarter) as f64 / quarter.max(1) as f64;
+    WAIT_MOST.mul_f64(filled.min(1.0).powi(2))
 }
 
 /// A view that is no longer current. Its drop waits up to `RETIRED_FOR` until queries have released

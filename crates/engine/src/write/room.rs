@@ -24,8 +24,8 @@ impl Engine {
 
     /// Slows the writer down while memory is full or segments are many.
     ///
-    /// If memory is full, begins to flush it. While the flush runs, the writer continues slowly up
-    /// to the limit, and waits there. The writer also continues slowly while there are many
+    /// If memory is full, begins to flush it. While the flush runs, the writer continues, the slower the less
+    /// room is left up to the limit, and waits there. The writer also continues slowly while there are many
     /// segments and a running merge will leave fewer.
     ///
     /// Errors: `Unavailable` at the limit if the flush fails.
@@ -52,12 +52,12 @@ impl Engine {
         loop {
             match self.tree.room() {
                 Room::Enough => return Ok(()),
-                Room::Little if !is_turn => return Ok(()),
+                Room::Little(_) if !is_turn => return Ok(()),
                 room => {
                     journal.want_step();
                     journal.step(&rows);
                     self.tree.wait_for_room(room);
-                    if room == Room::Little {
+                    if room != Room::None {
                         return Ok(());
                     }
                 }
