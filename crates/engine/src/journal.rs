@@ -42,6 +42,8 @@ use crate::wal::{Group, Log, LogWriter, State, Ticket, HEADER};
 
 /// Merges at a time, if much waits to be merged.
 const COMPACTIONS_MAX: usize = 2;
+/// The [pile](crate::tree::Tree::pile) above which all of them begin at once.
+const PILE_PRESSING: f64 = 2.0;
 
 /// A group goes to the log when its records take this many bytes.
 const GROUP_BYTES: usize = 1 << 20;
@@ -269,13 +271,25 @@ impl Journal {
             self.compact_again |= matches!(done.thread.join(), Ok(Ok(true)));
         }
         let count = self.checkpoints.count();
-        // A second thread merges small segments while a large merge runs.
-        let is_much = self.checkpoints.versions().tree().pile() > 1.0;
-        let most = if is_much { COMPACTIONS_MAX } else { 1 };
-        if self.compactions.len() >= most || !(self.compact_again || self.looked != count) {
+        // A second thread merges small segments while a large merge runs. It begins with the first where the
+        // writer soon has to wait for merges, and else with the next flush.
+        let pile = self.checkpoints.versions().tree().pile();
+        let most = if pile > 1.0 { COMPACTIONS_MAX } else { 1 };
+        let is_due = self.compact_again || self.looked != count;
+        if self.compactions.len() >= most || !is_due {
             return;
         }
         (self.looked, self.compact_again) = (count, false);
+        let until = if pile > PILE_PRESSING { most } else { self.compactions.len() + 1 };
+        while self.compactions.len() < until {
+            match self.begin_compaction() {
+                Ok(begun) => self.compactions.push(begun),
+                Err(error) => return self.compactor.note_no_thread(&error),
+            }
+        }
+    }
+
+    fn begin_compaction(&self) -> std::io::Result<Compaction> {
         let (compactor, stop) = (self.compactor.clone(), Arc::<AtomicBool>::default());
         let stopped = stop.clone();
         let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());
@@ -284,11 +298,8 @@ impl Journal {
             let done = compactor.compact(&stopped);
             vstream_index::give_back_heap();
             done
-        });
-        match thread {
-            Ok(thread) => self.compactions.push(Compaction { thread, stop }),
-            Err(error) => self.compactor.note_no_thread(&error),
-        }
+        })?;
+        Ok(Compaction { thread, stop })
     }
 
     /// True while merges run that will leave fewer segments.

@@ -160,12 +160,19 @@ struct Decision {
     /// Leaves to visit; 0 if nothing is decided, `usize::MAX` for an exact search.
     probes: AtomicUsize,
     refine: AtomicUsize,
-    /// Leaves at the time of the decision.
+    /// Leaves and rows at the time of the decision.
     leaves: AtomicUsize,
+    rows: AtomicU64,
     /// Writes at the time when enough audits last supported the decision.
     supported_writes: AtomicU64,
     /// True once enough queries are known.
     is_known: AtomicBool,
+}
+
+/// Factors by which a search goes farther than decided.
+struct Stretch {
+    probes: f64,
+    refine: f64,
 }
 
 pub(crate) struct Guard {
@@ -305,21 +312,26 @@ impl Guard {
         if probes == usize::MAX {
             return Some(Reached::EXACT);
         }
-        let grown = probes as f64 * stretch;
-        let refine = decision.refine.load(Ordering::Relaxed) as f64 * stretch;
+        let grown = probes as f64 * stretch.probes;
+        let refine = decision.refine.load(Ordering::Relaxed) as f64 * stretch.refine;
         Some(Reached { probes: (grown.ceil() as usize).min(now.leaves), refine: refine as usize })
     }
 
-    /// Factor by which a search goes farther than decided, because the collection has changed;
-    /// `None` if the decision is of no use any more.
-    fn stretch(&self, class: usize, now: &Moment) -> Option<f64> {
+    /// Factors by which a search goes farther than decided, because the collection has changed; `None` if the
+    /// decision is of no use any more. Leaves that were split hold the rows that they held, so as many estimates
+    /// are better than that of a neighbour.
+    fn stretch(&self, class: usize, now: &Moment) -> Option<Stretch> {
         let decision = &self.decisions[class];
         let leaves = decision.leaves.load(Ordering::Relaxed);
         let writes = decision.supported_writes.load(Ordering::Relaxed);
-        let then = Moment { leaves, writes, ..*now };
+        let then = Moment { leaves, writes, rows: decision.rows.load(Ordering::Relaxed) };
         let turnovers = now.turnovers_since(&then);
         let aged = (turnovers - REFRESHED_AFTER).max(0.0) / (1.0 - REFRESHED_AFTER);
-        (turnovers <= TURNOVERS_MAX).then(|| now.most_growth_since(&then) * (1.0 + DISTRUST * aged))
+        let distrust = 1.0 + DISTRUST * aged;
+        (turnovers <= TURNOVERS_MAX).then(|| Stretch {
+            probes: now.most_growth_since(&then) * distrust,
+            refine: now.more_rows_since(&then) * distrust,
+        })
     }
 
     /// The effort for probes that the caller chose. Without `refine`, refinement grows with the
@@ -532,6 +544,7 @@ impl Guard {
             }
             if let Some(Reached { probes, refine }) = chosen {
                 decision.leaves.store(now.leaves, Ordering::Relaxed);
+                decision.rows.store(now.rows, Ordering::Relaxed);
                 decision.refine.store(refine, Ordering::Relaxed);
                 decision.probes.store(probes, Ordering::Relaxed);
             }

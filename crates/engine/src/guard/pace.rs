@@ -48,7 +48,8 @@ impl Guard {
         let now = moment(search);
         let queries = &auditor.queries[class];
         let window = if queries.len() >= WINDOW_MIN { queries } else { &auditor.rows };
-        let is_far = || self.stretch(class, &now).is_some_and(|stretch| stretch > STRETCH_MAX);
+        let is_far =
+            || self.stretch(class, &now).is_some_and(|stretch| stretch.probes > STRETCH_MAX);
         let has_few = window.fresh(&now) < WINDOW_MIN;
         if now.leaves > EXACT_LEAVES && self.is_filtered_undecided() {
             return Pressing::Undecided;

@@ -108,6 +108,12 @@ impl Moment {
         (self.leaves as f64 / then.leaves.max(1) as f64).max(1.0)
     }
 
+    /// Ratio of the rows now to those of `then`, at least 1: no more estimates are better than that of a
+    /// neighbour.
+    pub(super) fn more_rows_since(&self, then: &Moment) -> f64 {
+        (self.rows as f64 / then.rows.max(1) as f64).max(1.0)
+    }
+
     /// Factor by which the rank of a neighbour's leaf has grown. It lies between 1, where new
     /// leaves are small ones of the same shape, and the ratio of leaves, where all leaves are as
     /// near.
