@@ -1,6 +1,7 @@
 //! The writer's side: finds the place of an id, applies writes, and moves rows from place to place.
 
 mod replace;
+mod room;
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
@@ -12,6 +13,8 @@ use vstream_index::{
 };
 use vstream_store::Store;
 
+pub(crate) use self::room::Room;
+use self::room::{wall, WAIT};
 use super::known_ids::KnownIds;
 use super::residence::Arrivals;
 use super::{make_index, Leaves, LiveSegment, Tree, View};
@@ -28,13 +31,6 @@ const LOOKS: u64 = 64;
 /// Deltas, and segments where they are merged whole, above which a second merge begins.
 const DELTAS_MANY: f64 = 10.0;
 const SEGMENTS_MANY: f64 = 32.0;
-/// Least bytes of the hard limit to memory: an empty index alone exceeds a lower one.
-const WALL_MIN: u64 = 1 << 20;
-/// Time that the writer waits at a time while memory is full and being flushed, or a merge runs.
-const WAIT: Duration = Duration::from_millis(5);
-/// Time that it waits at a time where nearly no room is left, and the shortest that is worth a wait.
-const WAIT_MOST: Duration = Duration::from_millis(20);
-const WAIT_LEAST: Duration = Duration::from_micros(200);
 /// Time that readers get to release a view before one of them may have to free its memory.
 const RETIRED_FOR: Duration = Duration::from_millis(100);
 
@@ -120,18 +116,6 @@ pub(super) struct Writing {
     row_bytes: u64,
     /// Of the rows of the memtable; `None` if they stay in it.
     arrivals: Option<Arrivals>,
-}
-
-/// Room in memory for another row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Room {
-    Enough,
-    /// The memtable is full, or it fills while the immutable memtable is written: the writer slows down. It
-    /// waits so long at a time, the longer the less room is left, so that it hardly ever meets the hard limit
-    /// and stands still there.
-    Little(Duration),
-    /// Another row would exceed the hard limit: the immutable memtable must be written first.
-    None,
 }
 
 /// A live row's version and place.
@@ -449,23 +433,14 @@ impl Tree {
         if limit == u64::MAX {
             return Room::Enough;
         }
-        // Memory is counted now and then: the slack covers what is written between two counts.
-        let wall = (limit * 2 - limit / 16).max(WALL_MIN);
         let mut writing = self.lock();
         let immutable = writing.immutable_bytes();
-        let next = limit.min(wall.saturating_sub(immutable));
+        let next = limit.min(wall(limit).saturating_sub(immutable));
         let bytes = writing.look(next, limit / LOOKS);
         // A flush cannot free the bytes of an empty memtable.
-        let used = bytes.saturating_sub(writing.empty_bytes);
-        if used + immutable >= wall {
-            return Room::None;
-        }
-        let used = used + writing.writes * writing.row_bytes;
-        match slow_down(used, immutable, wall) {
-            pause if pause >= WAIT_LEAST => Room::Little(pause),
-            _ if used >= limit => Room::Little(WAIT),
-            _ => Room::Enough,
-        }
+        let counted = bytes.saturating_sub(writing.empty_bytes);
+        let used = counted + writing.writes * writing.row_bytes;
+        Room::of((counted, used), immutable, limit)
     }
 
     /// What merges make fewer, over how many of it there should be: of deltas, where segments are merged
@@ -552,19 +527,6 @@ impl Tree {
         self.waits.fetch_add(1, Ordering::Relaxed);
         self.waited_us.fetch_add(begun.elapsed().as_micros() as u64, Ordering::Relaxed);
     }
-}
-
-/// How long the writer waits at a time while the immutable memtable is written: not at all up to three quarters
-/// of the room beside it, then by the square of what is filled of the last, up to [`WAIT_MOST`].
-///
-/// * `used`: bytes of the memtable; `wall`: the hard limit to both together.
-fn slow_down(used: u64, immutable: u64, wall: u64) -> Duration {
-    let quarter = wall.saturating_sub(immutable) / 4;
-    if immutable == 0 || used <= 3 * quarter {
-        return Duration::ZERO;
-    }
-    let filled = (used - 3 * quarter) as f64 / quarter.max(1) as f64;
-    WAIT_MOST.mul_f64(filled.min(1.0).powi(2))
 }
 
 /// A view that is no longer current. Its drop waits up to `RETIRED_FOR` until queries have released
