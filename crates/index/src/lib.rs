@@ -53,7 +53,7 @@ pub use heap::give_back_heap;
 pub use least_ids::LeastIds;
 pub use probe::{Effort, Probe, SearchStats};
 pub use radius::RadiusBound;
-pub use reach::{depth_from, depth_needed, note, positions_of, CodeRanks, Reach};
+pub use reach::{depth_from, depth_in_memory, depth_needed, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, Dictionary, IndexRow, Outlook, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
 pub use traits::{Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search};

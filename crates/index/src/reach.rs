@@ -151,9 +151,18 @@ pub fn note<L: Iterator<Item = u32>>(
 /// Least depth with which an audit begins.
 const DEPTH_MIN: usize = 2048;
 
+/// Rows by estimate that an audit measures per leaf at least. They cost about as much as the codes,
+/// all of which an audit scans anyway.
+const DEPTH_PER_LEAF: usize = 16;
+
 /// The depth with which an audit of `k` neighbours begins, if `known` was enough before.
 pub fn depth_from(known: usize, k: usize) -> usize {
     known.max(DEPTH_MIN).max(8 * k)
+}
+
+/// As [`depth_from`], in an index in memory alone: rows cost little there, and their number grows with its leaves.
+pub fn depth_in_memory(known: usize, k: usize, leaves: usize) -> usize {
+    depth_from(known, k).max(leaves * DEPTH_PER_LEAF)
 }
 
 /// The depth that hardly misses a true neighbour.

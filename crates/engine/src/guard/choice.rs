@@ -59,6 +59,11 @@ impl Costs {
         }
     }
 
+    /// True if rows may be in segments, and have to be read.
+    pub(super) fn is_read(&self) -> bool {
+        self.is_read
+    }
+
     fn of_search(&self, effort: Reached) -> f64 {
         effort.probes as f64 * self.leaf + effort.refine as f64 * self.refined
     }

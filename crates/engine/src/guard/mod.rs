@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{clock_gettime, ClockId};
-use vstream_index::{depth_from, Effort, Probe};
+use vstream_index::{Effort, Probe};
 use vstream_vector::{Neighbor, SplitMix, TopK};
 
 use self::choice::{choose, Costs};
@@ -473,7 +473,7 @@ impl Guard {
         let wanted = k.max(AUDIT_K_MIN) + spare;
         let known = &self.depth[class_of(k)];
         let depth = known.get();
-        let begun_at = depth_from(depth, wanted);
+        let begun_at = search.audit_depth(depth, wanted);
         let probe =
             Probe { vector: &query, k: wanted, effort: Effort::Thorough { depth }, filter: None };
         tools.top.reset(wanted);
@@ -488,10 +488,10 @@ impl Guard {
         // A row is searched with the k that most users ask for.
         let k_made = if own.is_some() { CLASSES[USUAL].min(k) } else { k };
         let mut made = None;
-        // A search that finds out itself how far to go says nothing about the decision.
-        let as_decided = |effort: &Effort| !matches!(effort, Effort::Cautious { .. });
-        let as_asked = Some(self.effort(search, k_made)).filter(as_decided);
-        if let Some((decided, effort)) = self.reached(class_of(k_made), &at).zip(as_asked) {
+        if let Some(decided) = self.reached(class_of(k_made), &at) {
+            let effort = self.effort(search, k_made);
+            // A search that finds out itself how far to go says nothing about the decision.
+            let is_as_decided = !matches!(effort, Effort::Cautious { .. });
             let probe = Probe { vector: &query, k: k_made + spare, effort, filter: None };
             tools.top.reset(k_made + spare);
             let begin = cpu_seconds();
@@ -501,9 +501,11 @@ impl Guard {
             tools.top.drain_sorted(&mut tools.found);
             tools.found.retain(|row| Some(row.id) != own);
             let found = share_of(&truth[..k_made.min(truth.len())], &tools.found);
-            made = Some(Made { k: k_made, effort: decided, found });
+            made = is_as_decided.then_some(Made { k: k_made, effort: decided, found });
         }
-        let asked = self.seen[class_of(k)].load(Ordering::Relaxed);
+        // Rows speak for no query in particular.
+        let seen = || self.seen[class_of(k)].load(Ordering::Relaxed);
+        let asked = if own.is_some() { 0 } else { seen() };
         Ok(Audit { asked, query, k, reach, at, made, is_of_copy })
     }
 

@@ -6,7 +6,7 @@ use vstream_index::Reach;
 use vstream_vector::Neighbor;
 
 use super::classes::{class_of, CLASSES};
-use super::window::WINDOW_MIN;
+use super::window::{Audit, WINDOW_MIN};
 use super::{moment, Auditor, Guard, AUDITS_PER_CONCLUSION, AUDIT_K_MIN};
 use crate::tree::Tree;
 
@@ -22,9 +22,9 @@ impl Guard {
     pub(super) fn step_row(&self, search: &Tree, auditor: &mut Auditor) -> bool {
         let Some((id, row)) = self.sample(search, auditor) else { return false };
         let k = self.row_k();
+        let Ok(audit) = self.audit(search, row, k, Some(id), auditor) else { return false };
         // Audits of fewer neighbours say nothing about more.
         auditor.rows.audits.retain(|audit| audit.k >= k);
-        let Ok(audit) = self.audit(search, row, k, Some(id), auditor) else { return false };
         if audit.is_of_copy && auditor.copies < COPIES_MAX {
             // Users ask for vectors like a row, hardly ever for copies of it.
             auditor.copies += 1;
@@ -46,20 +46,26 @@ impl Guard {
         true
     }
 
-    /// Neighbours that an audit of a row asks for: those of the class of the largest k asked for, since more
-    /// cost many times as much. Over 1.5 million rows in segments an audit of 112 measures 20,000 rows, one of
-    /// ten 2,048.
+    /// Neighbours that an audit of a row asks for. In memory that is enough for each usual k. Over segments more
+    /// than were asked for cost many times as much: among 1.5 million rows an audit of 112 measures 18,000, one
+    /// of ten 2,048. Filters need as many as in memory: few of them match.
     fn row_k(&self) -> usize {
-        match self.most_asked.load(Ordering::Relaxed) {
+        let most = self.most_asked.load(Ordering::Relaxed);
+        let is_dear = self.costs.is_read() && self.filtered.seen() == 0;
+        match most {
             0 => ROW_K,
-            most => CLASSES[class_of(most)].max(AUDIT_K_MIN),
+            _ if is_dear => CLASSES[class_of(most)].max(AUDIT_K_MIN),
+            _ if most > ROW_K => CLASSES[CLASSES.len() - 1],
+            _ => ROW_K,
         }
     }
 
     /// True if the queries asked last need rows beside them, and these are too few to decide.
     pub(super) fn lacks_rows(&self, auditor: &Auditor) -> bool {
-        let last = &auditor.queries[self.last_class.load(Ordering::Relaxed)];
-        auditor.rows.len() < WINDOW_MIN && !last.is_fair()
+        let class = self.last_class.load(Ordering::Relaxed);
+        let is_deep = |audit: &&Audit| audit.k >= CLASSES[class];
+        let deep = auditor.rows.audits.iter().filter(is_deep).count();
+        deep < WINDOW_MIN && !auditor.queries[class].is_fair()
     }
 
     /// True if audits of rows are needed: few are known, and some class has no queries.
@@ -73,7 +79,7 @@ impl Guard {
         // Audits of fewer neighbours say nothing about more.
         let k = self.row_k();
         let is_shallow = auditor.rows.audits.iter().any(|audit| audit.k < k);
-        is_short || (is_shallow && auditor.queries[class_of(k)].len() < WINDOW_MIN)
+        is_short || (is_shallow && !auditor.queries[class_of(k)].is_fair())
     }
 
     /// Draws a live row as a query; returns its id and vector.

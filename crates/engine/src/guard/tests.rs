@@ -1,8 +1,53 @@
-//! A row that is a query is none of its own neighbours.
+//! Which rows an audit of a row is about, and which classes of k get a decision.
 
-use vstream_index::Reach;
+use vstream_index::{Effort, Reach};
+use vstream_vector::{Element, Metric, SplitMix};
 
 use super::leave_out;
+use crate::engine::Engine;
+use crate::reader::{Query, Scratch};
+use crate::row::Row;
+use crate::settings::{Journaling, Settings};
+
+const DIMENSION: usize = 24;
+
+/// Rows over segments are audited for as many neighbours as were asked for. Who asks for more, be it seldom, gets
+/// a decision too.
+#[test]
+fn a_larger_k_gets_a_decision_though_rows_were_audited_for_a_smaller_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let settings =
+        Settings { memory: Some(1 << 20), ..Settings::new(DIMENSION, Metric::L2, Element::F32) };
+    let journaling = Journaling { background: false, ..Journaling::default() };
+    let builder = Engine::builder().dir(dir.path()).journaling(journaling);
+    let mut engine = builder.create(settings).expect("an engine");
+    let mut random = SplitMix(17);
+    let mut vector = || -> Vec<f32> {
+        let mut at = SplitMix(u64::from(random.below(300) as u32));
+        (0..DIMENSION).map(|_| 2.0 * at.normal() + random.normal()).collect()
+    };
+    for id in 0..20_000 {
+        let row = Row {
+            version: 1,
+            code: 0,
+            shard: 0,
+            vector: &vector(),
+            id,
+            fields: Default::default(),
+        };
+        engine.upsert(&row).expect("a good row");
+    }
+    engine.checkpoint().expect("a segment");
+    let (reader, mut scratch, mut out) = (engine.reader(), Scratch::default(), Vec::new());
+    for k in [10, 100, 10] {
+        for _ in 0..20 {
+            reader.search(&Query::new(&vector(), k), &mut scratch, &mut out).expect("an answer");
+        }
+        engine.catch_up();
+        let effort = engine.guard.effort(&engine.tree, k);
+        assert!(matches!(effort, Effort::Approximate { .. }), "{effort:?} for {k} neighbours");
+    }
+}
 
 /// Groups as they are noted: first position, how many, and the id of the one in the middle.
 fn noted(groups: &[(u32, u32, u64)]) -> Vec<Reach> {

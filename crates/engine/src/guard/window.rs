@@ -251,16 +251,15 @@ impl Window {
         later(self.audits.iter().map(|audit| audit.asked))
     }
 
-    /// Number of fresh audits, which need not be made again yet.
+    /// Number of fresh audits, which need not be made again yet. They may be older than stale ones: leaves are
+    /// fewer after a flush than before it.
     pub(super) fn fresh(&self, now: &Moment) -> usize {
-        let is_fresh = |audit: &&Audit| !now.has_moved_on(&audit.at);
-        self.audits.iter().rev().take_while(is_fresh).count()
+        self.audits.iter().filter(|audit| !now.has_moved_on(&audit.at)).count()
     }
 
     /// True if most audits are stale.
     pub(super) fn is_stale(&self, now: &Moment) -> bool {
-        let middle = self.audits.get(self.audits.len() / 2);
-        middle.is_some_and(|audit| now.has_moved_on(&audit.at))
+        self.fresh(now) * 2 < self.audits.len()
     }
 
     /// True while more audits make an estimate notably surer.
@@ -298,14 +297,10 @@ impl Window {
         Some(self.audits[first].at.writes)
     }
 
-    /// Takes out the oldest audit if it is stale: so much was written since that it should be made
-    /// again.
+    /// Takes out the oldest audit that is stale: so much has changed since that it should be made again.
     pub(super) fn take_stale(&mut self, now: &Moment) -> Option<Audit> {
-        if self.audits.front().is_some_and(|audit| now.has_moved_on(&audit.at)) {
-            self.audits.pop_front()
-        } else {
-            None
-        }
+        let at = self.audits.iter().position(|audit| now.has_moved_on(&audit.at))?;
+        self.audits.remove(at)
     }
 
     /// Drops audits that say nothing about `now` any more; their queries are kept.

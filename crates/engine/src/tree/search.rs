@@ -22,7 +22,7 @@ mod stages;
 
 use vstream_attribute::Filter;
 use vstream_index::stages::{ExactSearch, Refine};
-use vstream_index::{Effort, Probe, Reach, SearchStats};
+use vstream_index::{depth_from, depth_in_memory, Effort, Probe, Reach, SearchStats};
 use vstream_vector::{Neighbor, TopK};
 
 use self::cautious::Caution;
@@ -77,6 +77,16 @@ impl Tree {
             add(&mut stats, graph.search_radius(vector, radius, filter, out)?);
         }
         Ok(stats)
+    }
+
+    /// The depth with which an audit of `k` neighbours begins, if `known` was enough before: where rows are in
+    /// memory alone it grows with the leaves.
+    pub(crate) fn audit_depth(&self, known: usize, k: usize) -> usize {
+        let view = self.view.load();
+        match view.immutable.is_none() && view.segments.is_empty() {
+            true => depth_in_memory(known, k, view.memory.leaves()),
+            false => depth_from(known, k),
+        }
     }
 
     /// Audits a query over all places: see `vstream_index::Search::audit`. Errors: as

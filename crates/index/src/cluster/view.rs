@@ -27,13 +27,9 @@ use crate::filter::Compiled;
 use crate::flat::{scan_exactly, scan_radius};
 use crate::probe::{Effort, Probe, SearchStats};
 use crate::radius::RadiusBound;
-use crate::reach::{depth_from, depth_needed, note, positions_of, Reach};
+use crate::reach::{depth_in_memory, depth_needed, note, positions_of, Reach};
 use crate::rows::{RowChunk, Sequence, Visible};
 use crate::stages::{sort_candidates, Candidate, Found, Refine, RotatedQuery, Wanted};
-
-/// Rows by estimate that an audit measures per leaf at least. They cost about as much as the codes,
-/// all of which an audit scans anyway.
-const DEPTH_PER_LEAF: usize = 16;
 
 /// Listed leaves whose heads are prefetched ahead.
 const LISTED_AHEAD: usize = 4;
@@ -242,8 +238,7 @@ impl View<'_> {
         let ClusterScratch { query, state, candidates, measured } = scratch;
         query.rotate(&self.shared.rotation, probe.vector);
         self.shared.rank(&self.root.tree, query, usize::MAX, state);
-        let least = self.root.tree.leaves * DEPTH_PER_LEAF;
-        let mut depth = depth_from(depth, probe.k).max(least);
+        let mut depth = depth_in_memory(depth, probe.k, self.root.tree.leaves);
         loop {
             self.start_over(probe, state.filter.as_ref(), out);
             candidates.clear();

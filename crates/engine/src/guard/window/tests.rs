@@ -225,3 +225,20 @@ fn the_first_queries_do_not_outvote_the_others_while_these_become_enough() {
         }
     }
 }
+
+#[test]
+fn audits_are_made_again_where_leaves_were_split_though_no_row_came() {
+    let mut random = SplitMix(5);
+    let mut window = window(&mut random, 60, reached(20));
+    let with = |leaves: usize| Moment { leaves, ..at(0) };
+    assert_eq!(window.fresh(&with(LEAVES * 5 / 4)), 60);
+    assert!(!window.is_stale(&with(LEAVES * 5 / 4)));
+    assert!(window.is_stale(&with(LEAVES * 2)));
+    assert_eq!(window.fresh(&with(LEAVES * 2)), 0);
+    // They count until others are there.
+    window.drop_stale(&with(LEAVES * 2));
+    assert_eq!(window.len(), 60);
+    assert!(window.ask_stale(&with(LEAVES * 2)).is_some());
+    // Fewer leaves make a search go too far, not too short.
+    assert_eq!(window.fresh(&with(LEAVES / 2)), 59);
+}
