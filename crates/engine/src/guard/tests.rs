@@ -4,10 +4,7 @@ use vstream_index::{Effort, Reach};
 use vstream_vector::{Element, Metric, SplitMix};
 
 use super::leave_out;
-use crate::engine::Engine;
-use crate::reader::{Query, Scratch};
-use crate::row::Row;
-use crate::settings::{Journaling, Settings};
+use crate::{Engine, Journaling, Query, Row, Scratch, Settings};
 
 const DIMENSION: usize = 24;
 
