@@ -2,7 +2,7 @@
 //!
 //! An audit goes deeper than it began if a neighbour stands near the end of what it measured
 //! (`vstream_index::depth_needed`), and the next ones begin where it ended: they see nothing beyond their depth.
-//! But one neighbour among a thousand may stand far off, and following it made all audits of minutes ten times as
+//! But one neighbour among a thousand may stand far off, and following it made all audits of minutes five times as
 //! dear. So the depth only doubles, unless another audit went deeper a short while ago. Doubling alone is not
 //! enough: for log-normal norms the estimate was 0.991 then, and recall 0.975.
 
