@@ -76,8 +76,10 @@ impl Engine {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.checkpoint(&rows))
     }
 
-    /// Merges segments until no merge pays. The engine also does this in the background. Errors:
-    /// `Io`; no row is lost then.
+    /// Merges segments until queries gain little by more: nearly all rows of a leaf lie together then. Two
+    /// threads do it, if the engine may have threads. Cost: reads and writes most rows once. In the
+    /// background the engine merges less, so that each row is written few times. Errors: `Corrupt`, `Io`;
+    /// no row is lost then.
     pub fn compact(&mut self) -> Result<(), Error> {
         self.journal.as_mut().map_or(Ok(()), Journal::compact)
     }

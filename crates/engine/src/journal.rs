@@ -26,7 +26,7 @@ use vstream_index::IndexRow;
 use vstream_store::Syncing;
 
 use crate::checkpoint::{Checkpoints, Rows, SharedState};
-use crate::compaction::{Compactor, MergeBegun};
+use crate::compaction::{Compactor, MergeBegun, Occasion};
 use crate::defect::{self, Defect};
 use crate::durability::{JournalStats, Journaling};
 use crate::error::Error;
@@ -295,7 +295,7 @@ impl Journal {
         let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());
         let thread = thread.spawn(move || {
             yield_to_others();
-            let done = compactor.compact(&stopped);
+            let done = compactor.compact(Occasion::Flushed, &stopped);
             vstream_index::give_back_heap();
             done
         })?;
@@ -312,7 +312,7 @@ impl Journal {
     fn compact_here(&mut self) {
         self.finish_compaction();
         // The compactor notes a failure.
-        let begun = self.compactor.begin_merge(&AtomicBool::new(false));
+        let begun = self.compactor.begin_merge(Occasion::Flushed, &AtomicBool::new(false));
         self.begun = begun.unwrap_or(None);
     }
 
@@ -336,21 +336,24 @@ impl Journal {
     /// `Corrupt`, `Io`; no row is lost then.
     pub(crate) fn compact(&mut self) -> Result<(), Error> {
         self.finish_compaction();
-        let never = AtomicBool::new(false);
         let compactor = &self.compactor;
-        let mut failed = None;
-        loop {
-            let unreadable = compactor.unreadable();
-            match compactor.compact(&never) {
-                Ok(true) => {}
-                Ok(false) => return failed.map_or(Ok(()), Err),
-                // Merges the readable segments in spite of this error.
-                Err(error) if compactor.unreadable() > unreadable => {
-                    failed.get_or_insert(error);
-                }
-                Err(error) => return Err(error),
-            }
+        if !self.journaling.background {
+            return compact_all(compactor);
         }
+        std::thread::scope(|scope| {
+            let other = |_| {
+                let named = std::thread::Builder::new().name("vstream-compaction".to_owned());
+                // Without a thread the others do its part.
+                named.spawn_scoped(scope, || compact_all(compactor)).ok()
+            };
+            let others: Vec<_> = (1..COMPACTIONS_MAX).filter_map(other).collect();
+            let own = compact_all(compactor);
+            let ended = |one: std::thread::ScopedJoinHandle<'_, _>| match one.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            others.into_iter().map(ended).fold(own, Result::and)
+        })
     }
 
     /// Moves segments to and from the remote level; returns the bytes that were copied.
@@ -483,5 +486,23 @@ impl Drop for Journal {
         self.mover = None;
         self.finish_compaction();
         self.checkpoints.finish_running();
+    }
+}
+
+/// Merges segments until no merge pays, as far as no other thread merges them.
+fn compact_all(compactor: &Compactor) -> Result<(), Error> {
+    let never = AtomicBool::new(false);
+    let mut failed = None;
+    loop {
+        let unreadable = compactor.unreadable();
+        match compactor.compact(Occasion::Asked, &never) {
+            Ok(true) => vstream_index::give_back_heap(),
+            Ok(false) => return failed.map_or(Ok(()), Err),
+            // Merges the readable segments in spite of this error.
+            Err(error) if compactor.unreadable() > unreadable => {
+                failed.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
+        }
     }
 }

@@ -20,6 +20,8 @@
 //! Since version 3 each leaf has a number, which says of which leaf of a partition its rows are. Only
 //! version 3 is written.
 
+use std::sync::Arc;
+
 use vstream_index::RowKey;
 use vstream_quantize::rabitq::{block_bytes, BLOCK};
 use vstream_store::blocks::CHECKSUM_BYTES;
@@ -242,7 +244,7 @@ pub(crate) struct LeafEntry {
     /// Says of which leaf of the partition these rows are; `None` before version 3.
     pub(crate) number: Option<u64>,
     /// `padded` bytes; none in a flat segment.
-    pub(crate) steps: Box<[u8]>,
+    pub(crate) steps: Arc<[u8]>,
 }
 
 /// An id block's entry in the directory.

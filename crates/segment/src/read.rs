@@ -22,6 +22,9 @@ use crate::write::{write_steps, LeafCentroid, SegmentKind};
 /// Blocks read together when a whole area is read.
 pub(crate) const BLOCKS_AHEAD: usize = 128;
 
+/// Knows the bytes of a centroid to hold in place of equal ones, given the number of the leaf.
+pub type SharedCentroid<'a> = dyn FnMut(u64, &Arc<[u8]>) -> Option<Arc<[u8]>> + 'a;
+
 /// Place of the codes of an open segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codes {
@@ -58,12 +61,14 @@ pub(crate) struct LeafLayout {
     pub(crate) number: u64,
     pub(crate) first_row: u32,
     pub(crate) first_block: u32,
-    /// Offset of its posting.
-    pub(crate) posting: u64,
+    /// Value of step 0 of the centroid, and of one step.
     low: f32,
     step: f32,
     /// Norm of the centroid.
     pub(crate) length: f32,
+    /// The centroid as stored, `padded` steps; none in a flat segment. Runs of one leaf share them: see
+    /// [`Segment::share_centroids`].
+    steps: Arc<[u8]>,
 }
 
 /// An open segment: immutable, shared by any number of readers.
@@ -71,13 +76,13 @@ pub struct Segment {
     pub(crate) header: Header,
     pub(crate) rotation: Rotation,
     pub(crate) leaves: Vec<LeafLayout>,
-    /// Centroids as stored, `padded` steps each; none in a flat segment.
-    steps: Vec<u8>,
-    /// The same centroids, laid out for ranking when a query ranks this segment alone. An engine
+    /// The centroids of the leaves, laid out for ranking when a query ranks this segment alone. An engine
     /// ranks the leaves of all its segments together.
     centroids: OnceLock<Centroids>,
     /// Offset of each row block, then the end of the last.
     row_blocks: Vec<u64>,
+    /// Offset of the first posting.
+    postings: u64,
     /// Number and end of each row block that blocks of fields follow.
     breaks: Vec<(u32, u64)>,
     /// Smallest id and offset of each id block, then the end of the last.
@@ -119,9 +124,9 @@ impl Segment {
             header,
             rotation: Rotation::new(header.dimension, header.seed),
             leaves: Vec::with_capacity(meta.leaves.len()),
-            steps: Vec::new(),
             centroids: OnceLock::new(),
             row_blocks: Vec::with_capacity(meta.row_blocks.len() + 1),
+            postings: 0,
             breaks: Vec::new(),
             ids: Vec::with_capacity(meta.id_blocks.len() + 1),
             attached,
@@ -165,6 +170,7 @@ impl Segment {
     /// fields lies where none can be.
     fn lay_out(&mut self, meta: &Meta) -> Option<u64> {
         let mut offset = self.lay_out_rows(meta)?;
+        self.postings = offset;
         let padded = self.header.padded();
         let cluster = self.header.kind == SegmentKind::Cluster;
         let (mut first_row, mut first_block) = (0, 0);
@@ -176,15 +182,14 @@ impl Segment {
                 number: leaf.number.unwrap_or(at),
                 first_row,
                 first_block,
-                posting: offset,
                 low: leaf.low,
                 step: leaf.step,
                 length: 0.0,
+                steps: leaf.steps.clone(),
             };
             if cluster {
                 leaf.centroid(&mut rounded);
                 place.length = kernels::norm_squared(&rounded).sqrt();
-                self.steps.extend_from_slice(&leaf.steps);
                 offset += self.header.posting_bytes(leaf.rows) as u64;
             }
             self.leaves.push(place);
@@ -271,6 +276,16 @@ impl Segment {
         }
     }
 
+    /// Replaces the bytes of centroids by equal ones that others hold, so that runs of one leaf in several
+    /// segments hold them once.
+    pub fn share_centroids(&mut self, shared: &mut SharedCentroid<'_>) {
+        for leaf in &mut self.leaves {
+            if let Some(other) = shared(leaf.number, &leaf.steps).filter(|of| *of == leaf.steps) {
+                leaf.steps = other;
+            }
+        }
+    }
+
     /// The rows of some successive leaves.
     pub fn rows_of_leaves(&self, leaves: std::ops::Range<u32>) -> std::ops::Range<u32> {
         let first_row = |leaf: u32| match self.leaves.get(leaf as usize) {
@@ -344,8 +359,10 @@ impl Segment {
     /// Memory that the segment holds now.
     pub fn memory(&self) -> SegmentMemory {
         let ranked = self.centroids.get().map_or(0, |c| c.len() * (c.dimension() + 16));
+        // Of a centroid that several segments share, each counts its part.
+        let own = |leaf: &LeafLayout| leaf.steps.len() / Arc::strong_count(&leaf.steps);
         let directory = size_of_val(&*self.leaves)
-            + self.steps.len()
+            + self.leaves.iter().map(own).sum::<usize>()
             + ranked
             + size_of_val(&*self.row_blocks)
             + size_of_val(&*self.ids);
@@ -370,16 +387,17 @@ impl Segment {
         let place = &self.leaves[leaf as usize];
         BlockHandle {
             number: (1 + self.row_blocks() + leaf as usize) as u64,
-            offset: place.posting,
+            offset: self.postings
+                + u64::from(place.first_block) * self.header.posting_block_bytes() as u64
+                + u64::from(leaf) * CHECKSUM_BYTES as u64,
             bytes: self.header.posting_bytes(place.rows),
         }
     }
 
     /// Writes to `out` the rounded centroid, rotated, that the codes of a leaf refer to.
     pub(crate) fn centroid(&self, leaf: u32, out: &mut [f32]) {
-        let (place, padded) = (&self.leaves[leaf as usize], out.len());
-        let steps = &self.steps[leaf as usize * padded..][..padded];
-        write_steps((place.low, place.step), steps, out);
+        let place = &self.leaves[leaf as usize];
+        write_steps((place.low, place.step), &place.steps, out);
     }
 
     /// True if its leaves have centroids and codes.
@@ -416,9 +434,8 @@ impl Segment {
 
     /// Number and centroid of a leaf of a cluster segment.
     pub fn leaf_definition(&self, leaf: usize) -> LeafCentroid {
-        let (place, padded) = (&self.leaves[leaf], self.rotation.padded());
-        let steps = self.steps[leaf * padded..][..padded].into();
-        LeafCentroid { number: place.number, low: place.low, step: place.step, steps }
+        let LeafLayout { number, low, step, ref steps, .. } = self.leaves[leaf];
+        LeafCentroid { number, low, step, steps: steps.clone() }
     }
 
     /// Seed of the rotation of its codes and centroids.

@@ -281,9 +281,9 @@ impl StagedSearch for SegmentView<'_> {
         let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
         let mut scanned = Scanned::default();
         for (rank, source) in next.drain(..) {
-            let codes: &[u8] = match &source {
-                Source::Held(held) => held.bytes(),
-                Source::Read(position) => &codes[*position],
+            let codes: (&[u8], u32) = match &source {
+                Source::Held(held) => (held.bytes(), held.first_lane),
+                Source::Read(position) => (&codes[*position], 0),
             };
             let leaf = ranked[rank as usize];
             let masks = filter.as_ref().map(|(compiled, columns)| {
@@ -428,38 +428,41 @@ impl SegmentView<'_> {
 
     /// Scans the codes of a leaf; returns what it looked at.
     ///
+    /// * `first_lane`: of the leaf's first row in the first block; lanes before it are of other leaves, and
+    ///   so may be those after its last row.
     /// * `masks`: the rows that match, 32 to a word; `None` without a filter.
     fn scan_leaf(
         &self,
         query: &RotatedQuery,
-        codes: &[u8],
+        (codes, first_lane): (&[u8], u32),
         (rank, leaf, margin): (u32, Ranked, Option<(f32, f32)>),
         masks: Option<&[u32]>,
         best: &mut BestCandidates<'_>,
     ) -> Scanned {
         let entry = &self.segment.leaves[leaf.leaf as usize];
-        let blocks = (entry.rows as usize).div_ceil(BLOCK);
+        let end = first_lane + entry.rows;
+        let blocks = (end as usize).div_ceil(BLOCK);
         let codes = codes.chunks_exact(self.segment.header.posting_block_bytes()).take(blocks);
-        let Some(masks) = masks else {
-            for (block, codes) in (0..).zip(codes) {
-                let mask = u32::MAX;
-                let from = ScannedBlock { rank, base: leaf.base, margin, entry, block, mask };
-                self.scan_block(query, codes, from, best);
-            }
-            let rows = entry.rows as usize;
-            work_done(rows);
-            return Scanned { rows, matches: rows, leaves: 1 };
-        };
         let mut scanned = Scanned::default();
-        for ((block, codes), &mask) in (0..).zip(codes).zip(masks) {
+        for (block, codes) in (0..).zip(codes) {
+            let mask = match masks {
+                None if block == 0 => u32::MAX << first_lane,
+                None => u32::MAX,
+                Some(masks) => lanes_of(masks, block as usize, first_lane),
+            };
             if mask != 0 {
-                scanned.rows += (entry.rows - block * BLOCK as u32).min(BLOCK as u32) as usize;
+                let lanes = block * BLOCK as u32;
+                scanned.rows += (end.min(lanes + BLOCK as u32) - first_lane.max(lanes)) as usize;
                 scanned.matches += mask.count_ones() as usize;
-                let from = ScannedBlock { rank, base: leaf.base, margin, entry, block, mask };
+                let base = leaf.base;
+                let from = ScannedBlock { rank, base, margin, entry, first_lane, block, mask };
                 self.scan_block(query, codes, from, best);
             }
         }
-        scanned.leaves = usize::from(scanned.matches > 0);
+        if masks.is_none() {
+            scanned.matches = scanned.rows;
+        }
+        scanned.leaves = usize::from(masks.is_none() || scanned.matches > 0);
         work_done(scanned.rows);
         scanned
     }
@@ -472,7 +475,7 @@ impl SegmentView<'_> {
         from: ScannedBlock<'_>,
         best: &mut BestCandidates<'_>,
     ) {
-        let ScannedBlock { rank, base, margin, entry, block, mask: matches } = from;
+        let ScannedBlock { rank, base, margin, entry, first_lane, block, mask: matches } = from;
         let mut estimates = [0.0f32; BLOCK];
         let threshold = best.threshold();
         let table = query.table();
@@ -487,10 +490,11 @@ impl SegmentView<'_> {
         while mask != 0 {
             let lane = mask.trailing_zeros();
             mask &= mask - 1;
-            let (estimate, row) = (estimates[lane as usize], block * BLOCK as u32 + lane);
+            let estimate = estimates[lane as usize];
+            let row = block * BLOCK as u32 + lane - first_lane;
             let is_found =
                 || self.is_visible(entry.first_row + row) || defect::active(Defect::DeadFound);
-            // The last block of a leaf may have lanes without a row.
+            // The last block of a leaf may have lanes without a row, or with rows of the next leaf.
             if row < entry.rows && is_found() {
                 best.push(Candidate { estimate, leaf: rank, row });
             }
@@ -516,8 +520,20 @@ struct ScannedBlock<'a> {
     /// See `SegmentView::margin_of`.
     margin: Option<(f32, f32)>,
     entry: &'a LeafLayout,
-    /// Number of the block in its leaf.
+    /// Lane of the leaf's first row in its first block.
+    first_lane: u32,
+    /// Number of the block, counted from that one.
     block: u32,
-    /// Rows that match.
+    /// Lanes whose rows match; those before the first row are not among them.
     mask: u32,
+}
+
+/// The lanes of a block whose rows match, where the first row of the leaf is in lane `first_lane` of block 0.
+///
+/// * `masks`: by row of the leaf, 32 to a word.
+fn lanes_of(masks: &[u32], block: usize, first_lane: u32) -> u32 {
+    let word =
+        |at: Option<usize>| at.and_then(|at| masks.get(at)).map_or(0, |&word| u64::from(word));
+    let (before, own) = (word(block.checked_sub(1)), word(Some(block)));
+    ((own << 32 | before) << first_lane >> 32) as u32
 }

@@ -69,9 +69,6 @@ impl Segment {
 /// Points in the space of rotated vectors, to the nearest of which rows go.
 pub struct Points {
     rotation: Rotation,
-    /// The dimension and the seed of the rotation.
-    dimension: usize,
-    seed: u64,
     /// Rotated, row-major.
     points: Vec<f32>,
 }
@@ -79,7 +76,7 @@ pub struct Points {
 impl Points {
     /// No points, for vectors of segments with this dimension and seed.
     pub fn new(dimension: usize, seed: u64) -> Points {
-        Points { rotation: Rotation::new(dimension, seed), dimension, seed, points: Vec::new() }
+        Points { rotation: Rotation::new(dimension, seed), points: Vec::new() }
     }
 
     /// Adds a point, given without rotation.
@@ -155,6 +152,27 @@ impl Points {
     }
 }
 
+/// True if segments of so many rows are written as runs of these leaves.
+pub fn suit(targets: &[Target], rows: usize) -> bool {
+    !targets.is_empty() && rows >= RUN_ROWS_MIN * targets.len()
+}
+
+/// Those of the targets to which a segment of so many rows is written. Where all together would get runs of
+/// few rows, these are as many as get enough, drawn by `seed`: a row then goes to one of the leaves around
+/// the nearest, until a merge moves it.
+pub fn drawn_for(targets: Vec<Target>, rows: usize, seed: u64) -> Vec<Target> {
+    let wanted = (rows / RUN_ROWS_MIN).max(1);
+    if wanted >= targets.len() {
+        return targets;
+    }
+    let mut order: Vec<(u64, usize)> =
+        (0..targets.len()).map(|at| (SplitMix(seed ^ at as u64).next(), at)).collect();
+    order.select_nth_unstable(wanted - 1);
+    let mut chosen: Vec<usize> = order[..wanted].iter().map(|&(_, at)| at).collect();
+    chosen.sort_unstable();
+    chosen.into_iter().map(|at| targets[at].clone()).collect()
+}
+
 /// Defined leaves of one rotation.
 pub struct Targets {
     targets: Vec<Target>,
@@ -177,34 +195,6 @@ impl Targets {
     /// The targets, in the order given.
     pub fn all(&self) -> &[Target] {
         &self.targets
-    }
-
-    /// True if segments of so many rows are written as runs of these leaves.
-    pub fn suit(&self, rows: usize) -> bool {
-        !self.targets.is_empty() && rows >= RUN_ROWS_MIN * self.targets.len()
-    }
-
-    /// Those of the targets to which a segment of so many rows is written. Where all together would get
-    /// runs of few rows, these are as many as get enough, drawn by `seed`: a row then goes to one of the
-    /// leaves around the nearest, until a merge moves it.
-    pub fn drawn_for(self, rows: usize, seed: u64) -> Targets {
-        let wanted = (rows / RUN_ROWS_MIN).max(1);
-        if wanted >= self.targets.len() {
-            return self;
-        }
-        let Targets { targets, points } = self;
-        let (padded, dimension) = (points.rotation.padded(), points.dimension);
-        let mut order: Vec<(u64, usize)> =
-            (0..targets.len()).map(|at| (SplitMix(seed ^ at as u64).next(), at)).collect();
-        order.select_nth_unstable(wanted - 1);
-        let mut chosen: Vec<usize> = order[..wanted].iter().map(|&(_, at)| at).collect();
-        chosen.sort_unstable();
-        let mut drawn = Points::new(dimension, points.seed);
-        chosen.iter().for_each(|&at| {
-            drawn.points.extend_from_slice(&points.points[at * padded..][..padded])
-        });
-        let targets = chosen.into_iter().map(|at| targets[at].clone()).collect();
-        Targets { targets, points: drawn }
     }
 
     /// The `count` targets nearest to a rotated vector: see [`Points::near`].

@@ -11,6 +11,7 @@
 //! fields also 8 bytes per row, and what `fields/gather.rs` says; not names, numbers or payloads.
 
 use std::fmt;
+use std::sync::Arc;
 
 use vstream_index::stages::form_of;
 use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
@@ -445,7 +446,7 @@ pub struct LeafCentroid {
     pub(crate) low: f32,
     pub(crate) step: f32,
     /// The centroid after the rotation, in steps.
-    pub(crate) steps: Box<[u8]>,
+    pub(crate) steps: Arc<[u8]>,
 }
 
 impl LeafCentroid {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::merge::Merged;
 use super::part::Part;
-use super::plan::{Free, Homes, Kind, Plan};
+use super::plan::{Free, Homes, Kind, Occasion, Plan};
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{delete_bitmap_name, segment_name};
@@ -78,10 +78,10 @@ impl Compactor {
     /// Drops segments without live rows, and merges others if that pays; false if it did neither.
     ///
     /// * `stop`: gives up soon after it is set.
-    pub(crate) fn compact(&self, stop: &AtomicBool) -> Result<bool, Error> {
+    pub(crate) fn compact(&self, occasion: Occasion, stop: &AtomicBool) -> Result<bool, Error> {
         let mut has_dropped = false;
         loop {
-            let Some(begun) = self.begin_merge(stop)? else { return Ok(has_dropped) };
+            let Some(begun) = self.begin_merge(occasion, stop)? else { return Ok(has_dropped) };
             let is_drop = begun.live.is_empty();
             self.end_merge(begun)?;
             // One drop per call: if each flush left a segment to drop, a merge would never get its
@@ -95,8 +95,12 @@ impl Compactor {
 
     /// Merges segments into new files, if that pays, or finds some to drop. Readers see no change
     /// yet.
-    pub(crate) fn begin_merge(&self, stop: &AtomicBool) -> Result<Option<MergeBegun>, Error> {
-        let Some(plan) = self.take_plan() else { return Ok(None) };
+    pub(crate) fn begin_merge(
+        &self,
+        occasion: Occasion,
+        stop: &AtomicBool,
+    ) -> Result<Option<MergeBegun>, Error> {
+        let Some(plan) = self.take_plan(occasion) else { return Ok(None) };
         let merged = match plan.kind {
             Kind::Drop => Ok(Merged::drop_of(&plan)),
             Kind::Graph => Merged::write_graph(&plan, &self.versions, stop),
@@ -139,7 +143,7 @@ impl Compactor {
     }
 
     /// Plans a merge of free segments and leaves, and marks them until it ends.
-    fn take_plan(&self) -> Option<Plan> {
+    fn take_plan(&self, occasion: Occasion) -> Option<Plan> {
         let _published = self.versions.manifest();
         let mut sources = self.sources();
         sources.unreadable.retain(|_, plans| {
@@ -151,7 +155,7 @@ impl Compactor {
         };
         let claimed = |number: u64| sources.claimed.get(&number).cloned().unwrap_or_default();
         let homes = RefCell::new(std::mem::take(&mut *self.homes()));
-        let free = Free { is_free: &is_free, claimed: &claimed, homes: &homes };
+        let free = Free { is_free: &is_free, claimed: &claimed, homes: &homes, occasion };
         let plan = Plan::of(self.versions.tree(), self.versions.tombstones_until(), &free);
         *self.homes() = homes.into_inner();
         let plan = plan?;

@@ -7,3 +7,4 @@ mod part;
 mod plan;
 
 pub(crate) use self::compactor::{Compactor, MergeBegun};
+pub(crate) use self::plan::Occasion;

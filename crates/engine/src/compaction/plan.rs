@@ -75,6 +75,16 @@ pub(super) struct Free<'a> {
     pub(super) claimed: &'a dyn Fn(u64) -> Vec<u32>,
     /// What earlier plans found.
     pub(super) homes: &'a RefCell<Homes>,
+    pub(super) occasion: Occasion,
+}
+
+/// Why a merge is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// Segments came: merges keep pace with them, and a row is written few times.
+    Flushed,
+    /// The owner asks for it, and wants queries to be as fast as they can be.
+    Asked,
 }
 
 /// Numbers of leaves that no base defines, each with the number of the base that has the leaf nearest to it:

@@ -7,7 +7,8 @@
 //! 2. The temperature of a part of codes is the visits of its leaves per byte, times the heat of
 //!    its segment. A plan holds the hottest parts that fit. A part in memory counts as somewhat
 //!    hotter than it is, so that two similar parts do not take turns.
-//! 3. A thread carries plans out, the hottest part first and a few MiB at a time. It releases codes
+//! 3. Codes of leaves that a segment serves no more are released.
+//! 4. A thread carries plans out, the hottest part first and a few MiB at a time. It releases codes
 //!    before it reads others, so the limit holds at every moment. Queries never wait.
 //!
 //! The block cache holds rows and postings that were read, in addition to these codes.
@@ -136,6 +137,10 @@ impl CodeResidency {
             // The codes of a graph stay in memory.
             let Some(segment) = live.segment.leaves() else { continue };
             for number in 0..segment.parts() {
+                if !live.serves_part(segment, number) {
+                    segment.release_codes(number);
+                    continue;
+                }
                 let state = segment.part(number);
                 let temperature = if self.ablation.hot_cold {
                     -(parts.len() as f64)

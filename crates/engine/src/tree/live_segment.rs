@@ -15,7 +15,7 @@ use super::{OnDisk, SegmentEntry, Served};
 use crate::error::Error;
 use crate::layout::segment_name;
 use vstream_segment::row_digest;
-use vstream_segment::{Codes, OpenOptions, SegmentView, Tombstones};
+use vstream_segment::{Codes, OpenOptions, Segment, SegmentView, Tombstones};
 
 /// How an engine reads its segments.
 #[derive(Clone)]
@@ -116,6 +116,26 @@ impl LiveSegment {
     pub(crate) fn served_leaves(&self) -> impl Iterator<Item = u32> + '_ {
         let all = self.segment.leaves().map_or(0, |segment| segment.leaves() as u32);
         (0..all).filter(|&leaf| self.served.contains(leaf))
+    }
+
+    /// True if it serves a leaf of a part of the codes.
+    pub(crate) fn serves_part(&self, segment: &Segment, part: usize) -> bool {
+        self.served.meets(&segment.part_leaves(part))
+    }
+
+    /// Releases the codes of which it serves no leaf. Who reads an older view reads them from the file.
+    pub(crate) fn release_unserved_codes(&self) {
+        let Some(segment) = self.segment.leaves() else { return };
+        let unserved = (0..segment.parts()).filter(|&part| !self.serves_part(segment, part));
+        unserved.for_each(|part| segment.release_codes(part));
+    }
+
+    /// Bytes of the codes that it serves and that are in no memory.
+    pub(crate) fn code_bytes_away(&self) -> u64 {
+        let Some(segment) = self.segment.leaves() else { return 0 };
+        let served = (0..segment.parts()).filter(|&part| self.serves_part(segment, part));
+        let states = served.map(|part| segment.part(part)).filter(|state| !state.is_held);
+        states.map(|state| state.bytes).sum()
     }
 
     /// Digest of the rows whose bit is not set, among which is none that was deleted when it was opened.

@@ -33,6 +33,7 @@ mod sealed;
 mod search;
 mod segment_entry;
 mod served;
+mod shared_centroids;
 mod stored;
 mod write;
 
@@ -59,6 +60,7 @@ pub(crate) use self::search::share_class;
 pub(crate) use self::search::{Thetas, TreeScratch, SHARE_CLASSES};
 pub(crate) use self::segment_entry::{definer, Origin, SegmentEntry, FILES_MAX};
 pub(crate) use self::served::Served;
+use self::shared_centroids::SharedCentroids;
 pub(crate) use self::stored::{Answered, ReadRow, Wanted};
 use self::write::Writing;
 pub(crate) use self::write::{Found, ImmutableMemtable, Retired, Room, Writer};
@@ -143,6 +145,7 @@ pub(crate) struct Tree {
     /// What rows carry beside their vectors; it only grows.
     schema: ArcSwap<Schema>,
     residency: Arc<CodeResidency>,
+    centroids: SharedCentroids,
     writing: Mutex<Writing>,
     /// Signalled when a segment has replaced the immutable memtable.
     settled: Condvar,
@@ -172,6 +175,7 @@ impl Tree {
             settings: settings.clone(),
             reading: Reading { cache, access, codes },
             residency,
+            centroids: SharedCentroids::default(),
             writing: Mutex::new(Writing::new(
                 memory,
                 &view,
@@ -240,7 +244,7 @@ impl Tree {
         collection: u64,
         known: Known<'_>,
     ) -> Result<LiveSegment, Error> {
-        let live = LiveSegment::open(store, entry, collection, known, &self.reading)?;
+        let mut live = LiveSegment::open(store, entry, collection, known, &self.reading)?;
         let wanted = self.settings.index_settings();
         let fits = live.segment.vectors() == (wanted.dimension, wanted.metric, wanted.element);
         // The leaves of all segments are ranked together, after one rotation.
@@ -251,6 +255,10 @@ impl Tree {
                 "its rows are not of this collection's dimension, metric, element and seed",
             ));
         }
+        if let Some(SealedSegment::Leaves(segment)) = Arc::get_mut(&mut live.segment) {
+            self.centroids.share(segment);
+        }
+        live.release_unserved_codes();
         Ok(live)
     }
 
@@ -318,7 +326,7 @@ impl Tree {
             stats.segment_bytes += live.segment.bytes();
             stats.directory_bytes += memory.directory;
             stats.code_bytes += memory.codes;
-            stats.code_bytes_away += live.segment.code_bytes_away();
+            stats.code_bytes_away += live.code_bytes_away();
             stats.id_bytes += live.ids.memory_bytes() + live.tombstones.memory_bytes();
             stats.reads += io.reads;
             stats.read_bytes += io.bytes;

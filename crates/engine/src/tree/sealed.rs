@@ -140,11 +140,6 @@ impl SealedSegment {
         }
     }
 
-    /// Bytes of codes that are on the disk only.
-    pub(crate) fn code_bytes_away(&self) -> u64 {
-        self.leaves().map_or(0, |segment| segment.code_bytes().1)
-    }
-
     /// Parts of codes that can leave memory. Those of a graph cannot.
     pub(crate) fn parts(&self) -> usize {
         self.leaves().map_or(0, Segment::parts)

@@ -33,6 +33,13 @@ impl Served {
         intervals.get(next).is_some_and(|interval| interval.start <= leaf)
     }
 
+    /// True if it serves one of some successive leaves.
+    pub(crate) fn meets(&self, leaves: &Range<u32>) -> bool {
+        let Some(intervals) = &self.0 else { return true };
+        let next = intervals.partition_point(|interval| interval.end <= leaves.start);
+        intervals.get(next).is_some_and(|interval| interval.start < leaves.end)
+    }
+
     /// What is served of a segment with `leaves` of them when some, ascending, are no more. `None` if
     /// nothing is.
     pub(crate) fn without(&self, leaves: u32, gone: &[u32]) -> Option<Served> {

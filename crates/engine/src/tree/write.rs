@@ -21,7 +21,8 @@ use super::{make_index, Leaves, LiveSegment, Tree, View};
 use crate::error::Error;
 use crate::field_bytes;
 use vstream_segment::{
-    write_into, write_pinned, SegmentKind, SegmentSettings, SegmentSummary, Targets,
+    drawn_for, suit, write_into, write_pinned, SegmentKind, SegmentSettings, SegmentSummary,
+    Targets,
 };
 
 /// The memtable's bytes are counted again when writes may have filled half of the room left below
@@ -66,15 +67,15 @@ impl ImmutableMemtable {
         let settings = SegmentSettings { identity, first_leaf, ..self.settings };
         let rows = self.rows.snapshot(Some(self.sequence));
         if settings.kind == SegmentKind::Cluster && self.rows.leaves() > 0 {
-            let targets = leaves.targets(&|_| false);
-            let mut targets = Targets::new(settings.dimension, settings.seed, targets);
+            let mut targets = leaves.targets(&|_| false);
             let mut n = 0;
             rows.for_each_row(&mut |_| n += 1);
-            let drawn = self.merges_ranges && !targets.all().is_empty();
+            let drawn = self.merges_ranges && !targets.is_empty();
             if drawn {
-                targets = targets.drawn_for(n, identity);
+                targets = drawn_for(targets, n, identity);
             }
-            if drawn || targets.suit(n) {
+            if drawn || suit(&targets, n) {
+                let targets = Targets::new(settings.dimension, settings.seed, targets);
                 return Ok(write_into(store, name, settings, &*rows, &targets)?);
             }
         }

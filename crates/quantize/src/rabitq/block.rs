@@ -94,8 +94,8 @@ pub fn unpack_lane(block: &[u8], padded: usize, lane: usize, bits: &mut [u8]) {
     }
 }
 
-/// Copies a row's bits and factors from a lane of one block to a lane of another block of the same
-/// centroid. Other lanes stay unchanged. Panics if a length is wrong.
+/// Copies a row's bits and factors from a lane of one block to a lane of another block. Both refer to the
+/// centroid that the row had. Other lanes stay unchanged. Panics if a length is wrong.
 pub fn copy_lane(padded: usize, from: (&[u8], usize), to: (&mut [u8], usize)) {
     let ((from, source), (to, target)) = (from, to);
     assert!(source < BLOCK && target < BLOCK, "a block has {BLOCK} lanes");

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use vstream_attribute::Filter;
 use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexRow, IndexSettings, Insert, Probe, RowKey, VectorRef,
 };
 use vstream_segment::{
-    divide, write_into, write_pinned, LeafRows, Segment, SegmentKind, SegmentScratch,
+    divide, suit, write_into, write_pinned, LeafRows, Segment, SegmentKind, SegmentScratch,
     SegmentSettings, Target, Targets, Tombstones, LEAF_ROWS_MAX,
 };
 use vstream_store::codec::{Policy, Tier};
@@ -79,7 +80,7 @@ fn runs_have_numbers_and_centroids_of_their_leaves_and_answer_as_any_segment() {
     write_pinned(&store, "base", settings(1), &*index(0..8_000, 0.0).reader().pin()).expect("base");
     let base = open(&store, "base");
     let targets = targets_of(&base);
-    assert!(targets.suit(4_000) && !targets.suit(10), "{} leaves", base.leaves());
+    assert!(suit(targets.all(), 4_000) && !suit(targets.all(), 10), "{} leaves", base.leaves());
     let more = index(8_000..12_000, 0.0);
     write_into(&store, "runs", settings(2), &*more.reader().pin(), &targets).expect("runs");
     let runs = open(&store, "runs");
@@ -144,4 +145,44 @@ fn equal_rows_are_divided_too() {
     let mut all: Vec<u32> = parts.into_iter().flatten().collect();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..2_000));
+}
+
+#[test]
+fn codes_without_a_gap_in_memory_answer_as_those_of_the_file() {
+    let store = memory();
+    write_pinned(&store, "base", settings(1), &*index(0..8_000, 0.0).reader().pin()).expect("base");
+    let targets = targets_of(&open(&store, "base"));
+    let more = index(8_000..8_700, 0.0);
+    write_into(&store, "runs", settings(2), &*more.reader().pin(), &targets).expect("runs");
+    let (held, away) = (open(&store, "runs"), crate::open(&store, "runs", crate::on_demand()));
+    let rows = held.rows();
+    assert!(
+        (4..24).contains(&(rows / held.leaves() as u64)),
+        "few rows per run: {}",
+        held.leaves()
+    );
+    // A code takes 12 bytes. Blocks of the file have 32 lanes, whatever their rows.
+    let (packed, stored) = (held.memory().codes, held.leaves() as u64 * 32 * 12);
+    assert!(packed < rows * 14 && packed * 4 < stored * 3, "{packed} of {stored} bytes");
+    assert_eq!((away.memory().codes, away.code_bytes().1), (0, packed));
+    let gone = Tombstones::none(rows as u32);
+    (0..rows as u32).step_by(5).for_each(|row| assert!(gone.add(row, 1)));
+    let (mut scratch, mut random) = (SegmentScratch::new(), SplitMix(7));
+    for case in 0..300 {
+        let query = vector(8_000 + case, 0.02);
+        let few: Vec<u64> = (8_000..8_700).filter(|_| random.below(9) == 0).collect();
+        let filter = (case % 2 == 1).then_some(Filter::Ids(few));
+        let (probes, refine) = (1 + random.below(60), 1 + random.below(40));
+        let effort = Effort::Approximate { probes, refine };
+        let probe = Probe { vector: &query, k: 10, effort, filter: filter.as_ref() };
+        let mut ask = |segment: &Segment| {
+            let mut out = TopK::new(10);
+            out.reset(10);
+            let stats = segment.at(&gone, 1).search(&probe, &mut scratch, &mut out);
+            (stats.expect("an answer"), out.rows().to_vec())
+        };
+        let (one, other) = (ask(&held), ask(&away));
+        assert_eq!(one.1, other.1, "case {case}: the same rows");
+        assert_eq!((one.0.leaves, one.0.exact), (other.0.leaves, other.0.exact), "case {case}");
+    }
 }

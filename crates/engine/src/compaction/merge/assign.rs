@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use vstream_index::VectorRef;
-use vstream_segment::{yield_to_queries, LeafCentroid, Target, Targets};
+use vstream_segment::{suit, yield_to_queries, LeafCentroid, Target, Targets};
 
 use super::rewrite::VisitVector;
 use super::{Merge, ReadThrough, CACHE_BYTES, ROWS_PER_WAY};
@@ -55,8 +55,7 @@ impl Merge<'_> {
             Kind::Deltas => (0..self.parts.len()).flat_map(|part| self.defined(part)).collect(),
             _ => self.defined_by_most(),
         };
-        let others = new(others);
-        if own.is_empty() && others.all().is_empty() {
+        if own.is_empty() && others.is_empty() {
             let rows = |part: &usize| self.parts[*part].live.live_rows();
             let with_leaves = (0..self.parts.len()).filter(|&at| self.leaves_of(at).is_some());
             let most = with_leaves.max_by_key(rows).expect("graphs alone become a graph");
@@ -64,12 +63,12 @@ impl Merge<'_> {
         }
         // Where the others suit, leaves that a small source defined for itself are given up.
         let rows: u64 = self.parts.iter().map(|part| part.live.live_rows()).sum();
-        let gives_up = self.kind != Kind::Deltas && own.len() < others.all().len();
-        if gives_up && others.suit(rows as usize) {
+        let gives_up = self.kind != Kind::Deltas && own.len() < others.len();
+        if gives_up && suit(&others, rows as usize) {
             own.clear();
         }
         let mut of: Vec<Target> = own.iter().map(|&(part, leaf)| self.target(part, leaf)).collect();
-        of.extend_from_slice(others.all());
+        of.extend(others);
         MergeTargets { own: own.len(), of: new(of) }
     }
 

@@ -10,19 +10,22 @@
 //! 3. Deltas are merged with each other, without their leaves being made anew, when there are more than
 //!    [`DELTAS_MANY`]. So the runs of a leaf stay few.
 //! 4. A base of few rows is merged with the base nearest to it.
-//! 5. Bases that came from another collection are deltas: both would cover the same space.
+//! 5. Where the owner asks for merges, shares of [`RATIO_ASKED`] are enough: each leaf has few runs then.
+//! 6. Bases that came from another collection are deltas: both would cover the same space.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::{Free, Homes, Kind, Plan, TOGETHER, TOGETHER_MAX};
+use super::{Free, Homes, Kind, Occasion, Plan, TOGETHER, TOGETHER_MAX};
 use crate::compaction::part::Part;
 use crate::tree::{definer, LiveSegment, View};
 use vstream_segment::{Segment, Targets};
 
 /// A base is merged when its shares in deltas have so many of its rows.
 const RATIO: f64 = 0.5;
+/// The same where the owner asks for merges.
+const RATIO_ASKED: f64 = 0.05;
 /// Half the width of the band in which the ratio of a base lies: it is drawn by the number of its file,
 /// because all bases get rows at the same time.
 const SPREAD: f64 = 0.15;
@@ -53,7 +56,10 @@ pub(super) struct Shape {
 
 impl Shape {
     /// Shares of this part of the rows make a merge due.
-    fn ratio(&self) -> f64 {
+    fn ratio(&self, occasion: Occasion) -> f64 {
+        if occasion == Occasion::Asked {
+            return RATIO_ASKED;
+        }
         let drawn = vstream_vector::SplitMix(self.number).next() as f64 / u64::MAX as f64;
         RATIO - SPREAD + 2.0 * SPREAD * drawn
     }
@@ -71,7 +77,8 @@ pub(super) enum Choice {
 pub(super) fn plan(view: &View, free: &Free<'_>, rows_max: u64, since: u64) -> Option<Plan> {
     let owners = Owners::of(view, free);
     let shapes = owners.shapes(free, since);
-    let choice = choose(&shapes, rows_max, &|base| owners.nearest_base(base, &shapes))?;
+    let nearest = |base| owners.nearest_base(base, &shapes);
+    let choice = choose(&shapes, rows_max, free.occasion, &nearest)?;
     let (kind, parts) = match choice {
         Choice::Deltas(chosen) => {
             let whole = |at: usize| Part::whole(view.segments[at].clone());
@@ -99,6 +106,7 @@ pub(super) fn plan(view: &View, free: &Free<'_>, rows_max: u64, since: u64) -> O
 pub(super) fn choose(
     shapes: &[Shape],
     rows_max: u64,
+    occasion: Occasion,
     nearest: &dyn Fn(usize) -> Option<usize>,
 ) -> Option<Choice> {
     let free = |at: &usize| shapes[*at].is_free;
@@ -114,7 +122,7 @@ pub(super) fn choose(
         return Some(Choice::Range(vec![worn]));
     }
     let fullest = bases.iter().copied().max_by(|&a, &b| ratio(a).total_cmp(&ratio(b)));
-    if let Some(base) = fullest.filter(|&base| ratio(base) >= shapes[base].ratio()) {
+    if let Some(base) = fullest.filter(|&base| ratio(base) >= shapes[base].ratio(occasion)) {
         return Some(Choice::Range(vec![base]));
     }
     let all: u64 = shapes.iter().map(|shape| shape.live).sum();

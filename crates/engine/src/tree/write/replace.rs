@@ -111,7 +111,13 @@ impl Tree {
             true => self.view.swap(Arc::new(writing.view())),
             false => self.swap_and_mark(&mut writing, &shrunk),
         };
+        let partly: Vec<Arc<LiveSegment>> = shrunk
+            .iter()
+            .filter_map(|(live, _)| writing.segments.iter().find(|now| now.number == live.number))
+            .cloned()
+            .collect();
         drop(writing);
+        partly.iter().for_each(|live| live.release_unserved_codes());
         Retired { view, _index: None }
     }
 

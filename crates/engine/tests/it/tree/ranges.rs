@@ -143,6 +143,39 @@ fn ranges_are_merged_beside_readers_and_no_row_is_lost_or_doubled() {
     assert!(rows(&again) == stream.model, "rows after more writes");
 }
 
+/// Codes of leaves that a merge took leave memory, and runs of few rows take no more than their rows.
+#[test]
+fn memory_holds_codes_of_rows_that_are_served_alone() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .journaling(journaling(false))
+        .create(settings(Metric::L2, 1 << 20))
+        .expect("an engine");
+    let (mut random, mut was_served_in_part) = (SplitMix(3), false);
+    // A code takes 12 bytes; an eighth may be gaps, and a twentieth are blocks that are not full.
+    let fits = |engine: &Engine, when: &str| {
+        let tree = engine.stats().tree;
+        let most = tree.segment_rows * 12 * 6 / 5 + 64 * 12 * 32;
+        assert!(tree.code_bytes <= most, "{when}: {} bytes of codes for {tree:?}", tree.code_bytes);
+        assert_eq!(tree.code_bytes_away, 0, "{when}: without a limit");
+    };
+    for id in 0..60_000 {
+        put(&mut engine, id, 1, &drifting(id, &mut random));
+        if id % 1_000 == 999 {
+            engine.checkpoint().expect("a segment");
+            was_served_in_part |= is_served_in_part(dir.path());
+            fits(&engine, "beside merges");
+        }
+    }
+    assert!(was_served_in_part, "no segment was used up in part");
+    engine.close().expect("closed");
+    let mut engine = Engine::builder().dir(dir.path()).open().expect("it opens again");
+    fits(&engine, "after a restart");
+    engine.compact().expect("merged");
+    fits(&engine, "after merges");
+}
+
 /// A third of the rows are one vector, and a few vectors get most of the others: leaves that cannot be
 /// divided by distance are divided all the same, and nothing is lost.
 #[test]

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::{choose, Choice, Shape, DELTAS_MANY};
+use super::{choose, Choice, Occasion, Shape, DELTAS_MANY};
 use vstream_vector::SplitMix;
 
 const ROWS_MAX: u64 = 100_000;
@@ -17,7 +17,7 @@ fn delta(number: u64, shares: &[(usize, u64)]) -> Shape {
 }
 
 fn chosen(shapes: &[Shape]) -> Option<Choice> {
-    choose(shapes, ROWS_MAX, &|_| None)
+    choose(shapes, ROWS_MAX, Occasion::Flushed, &|_| None)
 }
 
 #[test]
@@ -37,6 +37,20 @@ fn a_base_is_merged_when_its_shares_are_as_many_as_it_draws() {
 }
 
 #[test]
+fn few_shares_are_enough_where_the_owner_asks() {
+    let asked = |shapes: &[Shape]| choose(shapes, ROWS_MAX, Occasion::Asked, &|_| None);
+    let few = [base(1, 50_000, 0), base(2, 50_000, 0), delta(3, &[(0, 2_400), (1, 2_600)])];
+    assert_eq!((chosen(&few), asked(&few)), (None, Some(Choice::Range(vec![1]))));
+    let fewer = [base(1, 50_000, 0), base(2, 50_000, 0), delta(3, &[(0, 2_400), (1, 2_400)])];
+    assert_eq!(asked(&fewer), None);
+    // Deltas go to their bases, not to each other first.
+    let mut many = vec![base(1, 90_000, 0)];
+    many.extend((2..20).map(|number| delta(number, &[(0, 1_000)])));
+    assert!(matches!(chosen(&many), Some(Choice::Deltas(_))));
+    assert_eq!(asked(&many), Some(Choice::Range(vec![0])));
+}
+
+#[test]
 fn deltas_are_merged_when_they_are_many_the_smallest_first() {
     let mut shapes = vec![base(1, 90_000, 0)];
     shapes.extend((2..2 + DELTAS_MANY as u64).map(|number| delta(number, &[(0, 2_000)])));
@@ -51,7 +65,7 @@ fn deltas_are_merged_when_they_are_many_the_smallest_first() {
 #[test]
 fn small_bases_are_joined() {
     let shapes = [base(1, 60_000, 0), base(2, 3_000, 0), base(3, 90_000, 0)];
-    let near = |to: usize| choose(&shapes, ROWS_MAX, &move |_| Some(to));
+    let near = |to: usize| choose(&shapes, ROWS_MAX, Occasion::Flushed, &move |_| Some(to));
     assert_eq!(near(0), Some(Choice::Range(vec![0, 1])));
     assert_eq!(near(2), Some(Choice::Range(vec![2, 1])));
     assert_eq!(chosen(&shapes), None);
@@ -191,7 +205,8 @@ fn play(stream: Stream, seed: u64) -> Played {
         for turn in 0.. {
             assert!(turn < 1_000, "merges come to an end: {:?}", world.shapes);
             let before: u64 = world.shapes.iter().map(|shape| shape.live).sum();
-            let Some(choice) = choose(&world.shapes, ROWS_MAX, &|_| None) else { break };
+            let choice = choose(&world.shapes, ROWS_MAX, Occasion::Flushed, &|_| None);
+            let Some(choice) = choice else { break };
             let skew = 1.0 + (stream.skew - 1.0) * world.uniform();
             let rows = world.merge(choice, skew);
             world.tidy();
