@@ -76,17 +76,17 @@ impl Engine {
         self.journal.as_mut().map_or(Ok(()), |journal| journal.checkpoint(&rows))
     }
 
-    /// Merges segments until queries gain little by more: nearly all rows of a leaf lie together then. Two
-    /// threads do it, if the engine may have threads. Cost: reads and writes most rows once. In the
-    /// background the engine merges less, so that each row is written few times. Errors: `Corrupt`, `Io`;
-    /// no row is lost then.
+    /// Merges segments until no merge pays. Segments with leaves are merged until nearly all rows of a leaf
+    /// lie together: in the background the engine merges them less, so that each row is written few times.
+    /// Two threads do it, if the engine may have threads. Cost: reads and writes most rows once, and some
+    /// twice after a collection was taken over. Errors: `Corrupt`, `Io`; no row is lost then.
     pub fn compact(&mut self) -> Result<(), Error> {
         self.journal.as_mut().map_or(Ok(()), Journal::compact)
     }
 
     /// Moves the codes that queries visit most into memory and other codes out of it, within the
     /// limit of `code_memory`. The engine also does this in the background. Returns the bytes that
-    /// were read. Errors: `Corrupt`, `Io`; codes that were not moved yet stay where they are.
+    /// came to memory. Errors: `Corrupt`, `Io`; codes that were not moved yet stay where they are.
     pub fn place_codes(&self) -> Result<u64, Error> {
         self.tree.place_codes()
     }

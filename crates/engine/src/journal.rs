@@ -337,17 +337,22 @@ impl Journal {
     pub(crate) fn compact(&mut self) -> Result<(), Error> {
         self.finish_compaction();
         let compactor = &self.compactor;
+        let stop = AtomicBool::new(false);
         if !self.journaling.background {
-            return compact_all(compactor);
+            return compact_all(compactor, &stop);
         }
         std::thread::scope(|scope| {
             let other = |_| {
                 let named = std::thread::Builder::new().name("vstream-compaction".to_owned());
                 // Without a thread the others do its part.
-                named.spawn_scoped(scope, || compact_all(compactor)).ok()
+                let merge = || {
+                    yield_to_others();
+                    compact_all(compactor, &stop)
+                };
+                named.spawn_scoped(scope, merge).ok()
             };
             let others: Vec<_> = (1..COMPACTIONS_MAX).filter_map(other).collect();
-            let own = compact_all(compactor);
+            let own = compact_all(compactor, &stop);
             let ended = |one: std::thread::ScopedJoinHandle<'_, _>| match one.join() {
                 Ok(done) => done,
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -490,18 +495,21 @@ impl Drop for Journal {
 }
 
 /// Merges segments until no merge pays, as far as no other thread merges them.
-fn compact_all(compactor: &Compactor) -> Result<(), Error> {
-    let never = AtomicBool::new(false);
+///
+/// * `stop`: set by the first thread that cannot go on; the others give up then.
+fn compact_all(compactor: &Compactor, stop: &AtomicBool) -> Result<(), Error> {
     let mut failed = None;
     loop {
         let unreadable = compactor.unreadable();
-        match compactor.compact(Occasion::Asked, &never) {
+        match compactor.compact(Occasion::Asked, stop) {
             Ok(true) => vstream_index::give_back_heap(),
             Ok(false) => return failed.map_or(Ok(()), Err),
             // Merges the readable segments in spite of this error.
             Err(error) if compactor.unreadable() > unreadable => {
                 failed.get_or_insert(error);
             }
+            // The thread that stopped the others returns why.
+            Err(_) if stop.swap(true, Ordering::Relaxed) => return failed.map_or(Ok(()), Err),
             Err(error) => return Err(error),
         }
     }

@@ -50,6 +50,8 @@ pub struct SegmentMemory {
     pub directory: u64,
     /// Part of `directory`: summaries of leaves, block offsets of fields, shared dictionaries.
     pub fields: u64,
+    /// Part of `directory`: centroids, which other segments may hold too ([`Segment::share_centroids`]).
+    pub centroids: u64,
     /// Codes and factors that are in memory.
     pub codes: u64,
 }
@@ -359,17 +361,16 @@ impl Segment {
     /// Memory that the segment holds now.
     pub fn memory(&self) -> SegmentMemory {
         let ranked = self.centroids.get().map_or(0, |c| c.len() * (c.dimension() + 16));
-        // Of a centroid that several segments share, each counts its part.
-        let own = |leaf: &LeafLayout| leaf.steps.len() / Arc::strong_count(&leaf.steps);
+        let centroids: usize = self.leaves.iter().map(|leaf| leaf.steps.len()).sum();
         let directory = size_of_val(&*self.leaves)
-            + self.leaves.iter().map(own).sum::<usize>()
+            + centroids
             + ranked
             + size_of_val(&*self.row_blocks)
             + size_of_val(&*self.ids);
         let parts = size_of_val(&*self.parts);
         let fields = self.attached.as_ref().map_or(0, Attached::memory_bytes) as u64;
         let directory = (directory + parts + size_of_val(&*self.breaks)) as u64 + fields;
-        SegmentMemory { directory, fields, codes: self.code_bytes().0 }
+        SegmentMemory { directory, fields, centroids: centroids as u64, codes: self.code_bytes().0 }
     }
 
     /// Address of a row block.

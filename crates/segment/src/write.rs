@@ -455,6 +455,11 @@ impl LeafCentroid {
         self.steps.len()
     }
 
+    /// The centroid as stored, a byte per coordinate; runs of a leaf may share it.
+    pub fn bytes(&self) -> &Arc<[u8]> {
+        &self.steps
+    }
+
     /// Writes the centroid, rotated, to `out`, which has as many places.
     pub fn write(&self, out: &mut [f32]) {
         write_steps((self.low, self.step), &self.steps, out);

@@ -7,7 +7,7 @@
 //! 2. The temperature of a part of codes is the visits of its leaves per byte, times the heat of
 //!    its segment. A plan holds the hottest parts that fit. A part in memory counts as somewhat
 //!    hotter than it is, so that two similar parts do not take turns.
-//! 3. Codes of leaves that a segment serves no more are released.
+//! 3. Parts of which a segment serves no leaf any more are released.
 //! 4. A thread carries plans out, the hottest part first and a few MiB at a time. It releases codes
 //!    before it reads others, so the limit holds at every moment. Queries never wait.
 //!
@@ -26,7 +26,7 @@ use crate::settings::{Ablation, Settings};
 const COOL_EVERY: u64 = 128;
 /// Factor on the temperature of a part that is in memory.
 const STAYING: f64 = 1.25;
-/// Bytes of codes that the thread reads before it scores again.
+/// Bytes of codes that come to memory before the thread scores again.
 const STEP_BYTES: u64 = 4 << 20;
 /// Time that the thread sleeps between two rounds.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -115,8 +115,8 @@ impl CodeResidency {
         }
     }
 
-    /// Scores all segments, then moves codes until memory holds the hottest. Stops once it has read
-    /// `bytes_max` bytes or more; returns the bytes read.
+    /// Scores all segments, then moves codes until memory holds the hottest. Stops once `bytes_max` bytes or
+    /// more came to memory; returns how many.
     ///
     /// Errors: `Corrupt`, those of the store. The steps done before the error remain.
     fn place(&self, segments: &[Arc<LiveSegment>], bytes_max: u64) -> Result<u64, Error> {
@@ -212,8 +212,8 @@ pub(crate) fn plan(parts: &[Part], limit: u64) -> Vec<Move> {
 }
 
 impl Tree {
-    /// Moves hot codes into memory and cold ones out of it, as the limit requires; returns the
-    /// bytes read. Errors: `Corrupt`, those of the store.
+    /// Moves hot codes into memory and cold ones out of it, as the limit requires; returns the bytes that
+    /// came. Errors: `Corrupt`, those of the store.
     pub(crate) fn place_codes(&self) -> Result<u64, Error> {
         self.residency.place(&self.live_segments(), u64::MAX)
     }

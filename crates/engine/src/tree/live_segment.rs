@@ -196,13 +196,6 @@ impl LiveSegment {
         let deleted = bits.iter().map(|byte| u64::from(byte.count_ones())).sum();
         (bits, deleted)
     }
-
-    /// Bytes of memory held.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        let segment = self.segment.memory();
-        let tombstones = self.tombstones.memory_bytes();
-        segment.directory + segment.codes + self.ids.memory_bytes() + tombstones
-    }
 }
 
 /// Calls `visit` with number and key of every row without a tombstone. Decodes no vectors. Errors:

@@ -44,6 +44,7 @@ use arc_swap::ArcSwap;
 use vstream_attribute::Schema;
 use vstream_graph::GraphSettings;
 use vstream_index::{Cluster, ClusterLoad, Flat, Insert, Search};
+use vstream_quantize::rabitq::Rotation;
 use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::code_residency::{plan as plan_moves, CodeResidency, Move, Part};
@@ -91,7 +92,7 @@ pub struct TreeStats {
     pub directory_bytes: u64,
     /// Bytes of memory for codes.
     pub code_bytes: u64,
-    /// Bytes of codes that are on disk only.
+    /// Bytes that codes of leaves would take in memory and that are on disk only.
     pub code_bytes_away: u64,
     /// Bytes of memory for id tables and tombstones of segments.
     pub id_bytes: u64,
@@ -299,11 +300,11 @@ impl Tree {
         let writing = self.lock();
         let mut index = writing.index_stats();
         let memtable_bytes = index.memory_bytes;
-        let known_bytes = writing.known.memory_bytes();
+        let id_bytes = writing.known.memory_bytes();
         drop(writing);
         let mut stats = TreeStats {
             memtable_bytes,
-            id_bytes: known_bytes,
+            id_bytes,
             waits: self.waits.load(Ordering::Relaxed),
             waited_us: self.waited_us.load(Ordering::Relaxed),
             in_memory: self.left_memory.residence(),
@@ -315,8 +316,8 @@ impl Tree {
         };
         let view = self.view();
         index.leaves += view.leaves.len() as u64;
-        stats.directory_bytes += view.leaves.memory_bytes();
-        index.memory_bytes += view.leaves.memory_bytes();
+        let padded = view.leaves.rotation().map_or(0, Rotation::padded);
+        stats.directory_bytes += view.leaves.memory_bytes() + self.centroids.memory_bytes(padded);
         for live in &view.segments {
             let (memory, io) = (live.segment.memory(), live.segment.io());
             stats.segments += 1;
@@ -324,7 +325,7 @@ impl Tree {
             stats.segment_rows += live.live_rows();
             stats.segment_dead += live.tombstones.count();
             stats.segment_bytes += live.segment.bytes();
-            stats.directory_bytes += memory.directory;
+            stats.directory_bytes += memory.directory - memory.centroids;
             stats.code_bytes += memory.codes;
             stats.code_bytes_away += live.code_bytes_away();
             stats.id_bytes += live.ids.memory_bytes() + live.tombstones.memory_bytes();
@@ -332,11 +333,12 @@ impl Tree {
             stats.read_bytes += io.bytes;
             let graph = live.segment.graph();
             index.leaves += graph.map_or(0, |_| live.segment.leaf_count() as u64);
-            index.memory_bytes += live.memory_bytes();
         }
         index.live += stats.segment_rows;
         index.dead += stats.segment_dead;
-        index.memory_bytes += stats.cache_bytes;
+        // What the rows in memory take is counted already.
+        index.memory_bytes +=
+            stats.directory_bytes + stats.code_bytes + stats.id_bytes + stats.cache_bytes;
         (index, stats)
     }
 

@@ -135,7 +135,7 @@ impl SealedSegment {
             SealedSegment::Graph(graph) => {
                 let numbers = graph.inspect();
                 let directory = numbers.sample_bytes + numbers.key_bytes;
-                SegmentMemory { directory, fields: 0, codes: numbers.code_bytes }
+                SegmentMemory { directory, codes: numbers.code_bytes, ..SegmentMemory::default() }
             }
         }
     }

@@ -4,12 +4,13 @@
 //! dimensions, beside 16 codes of 196.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use vstream_segment::{Segment, SegmentKind};
 
-/// Entries below which none is looked for that nobody holds any more.
-const ENTRIES_MIN: usize = 1 << 12;
+/// Entries that nobody holds any more are removed once leaves as many as this part of all entries came:
+/// until then the bytes of these centroids stay.
+const SWEEP_PART: usize = 8;
 
 /// The centroids that open segments hold, by the numbers of their leaves.
 #[derive(Default)]
@@ -18,32 +19,45 @@ pub(super) struct SharedCentroids(Mutex<Held>);
 #[derive(Default)]
 struct Held {
     all: HashMap<u64, Weak<[u8]>>,
-    /// Entries above which those that nobody holds are removed.
-    most: usize,
+    /// Leaves that came since entries were removed.
+    came: usize,
 }
 
 impl SharedCentroids {
     /// Lets a segment hold the centroids that others hold already, and notes its own.
     ///
-    /// Cost: O(leaves), and now and then O(entries).
+    /// Cost: O(leaves), and O(entries) now and then.
     pub(super) fn share(&self, segment: &mut Segment) {
         if segment.kind() != SegmentKind::Cluster {
             return;
         }
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = &mut held.all;
+        let mut held = self.lock();
+        held.came += segment.leaves();
+        if held.came * SWEEP_PART >= held.all.len() {
+            held.came = 0;
+            held.all.retain(|_, of| of.strong_count() > 0);
+        }
         segment.share_centroids(&mut |number, own| {
-            let known = all.entry(number).or_insert_with(|| Arc::downgrade(own));
+            let known = held.all.entry(number).or_insert_with(|| Arc::downgrade(own));
             let other = known.upgrade();
             if other.is_none() {
                 *known = Arc::downgrade(own);
             }
             other
         });
-        if held.all.len() > held.most.max(ENTRIES_MIN) {
-            held.all.retain(|_, of| of.strong_count() > 0);
-            held.most = 2 * held.all.len();
-        }
+    }
+
+    /// Bytes of memory for the centroids, of `padded` bytes each, and for finding them.
+    pub(super) fn memory_bytes(&self, padded: usize) -> u64 {
+        let held = self.lock();
+        let entry = size_of::<(u64, Weak<[u8]>)>() + 1;
+        // An Arc has two counts beside its bytes.
+        let one = padded + 2 * size_of::<usize>();
+        (held.all.len() * one + held.all.capacity() * entry) as u64
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -10,7 +10,8 @@
 //! 3. Deltas are merged with each other, without their leaves being made anew, when there are more than
 //!    [`DELTAS_MANY`]. So the runs of a leaf stay few.
 //! 4. A base of few rows is merged with the base nearest to it.
-//! 5. Where the owner asks for merges, shares of [`RATIO_ASKED`] are enough: each leaf has few runs then.
+//! 5. Where the owner asks for merges, shares of [`RATIO_ASKED`] are enough, and deltas of which most rows
+//!    are gone are rewritten: each leaf has few runs then.
 //! 6. Bases that came from another collection are deltas: both would cover the same space.
 
 use std::cmp::Reverse;
@@ -138,9 +139,9 @@ pub(super) fn choose(
         }
     }
     let dead: u64 = deltas.iter().map(|&at| shapes[at].dead).sum();
-    let wasteful = unclaimed.iter().copied().max_by_key(|&at| shapes[at].dead);
-    if let Some(at) = wasteful.filter(|&at| dead * 4 > all && shapes[at].dead * 2 > shapes[at].rows)
-    {
+    let is_wasteful = |&at: &usize| shapes[at].dead * 2 > shapes[at].rows;
+    let wasteful = unclaimed.iter().copied().filter(is_wasteful).max_by_key(|&at| shapes[at].dead);
+    if let Some(at) = wasteful.filter(|_| occasion == Occasion::Asked || dead * 4 > all) {
         return Some(Choice::Deltas(vec![at]));
     }
     let small = bases.iter().copied().min_by_key(|&at| shapes[at].live);

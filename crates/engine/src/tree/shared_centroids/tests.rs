@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use vstream_index::{IndexRow, RowKey, VectorRef};
 use vstream_segment::{
-    Codes, LeafRows, OpenOptions, Segment, SegmentKind, SegmentSettings, SegmentWriter,
+    Codes, LeafCentroid, LeafRows, OpenOptions, Segment, SegmentKind, SegmentSettings,
+    SegmentWriter,
 };
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::{Access, FileStore, Memory, Store, Syncing};
@@ -55,16 +56,16 @@ fn runs_of_a_leaf_hold_its_centroid_once_and_keep_it_when_others_are_gone() {
     let all = SharedCentroids::default();
     let mut base = write(&store, "base", (1, 1), None);
     all.share(&mut base);
-    let alone = base.memory().directory;
     let mut runs: Vec<Segment> =
         (2..6).map(|at| write(&store, &format!("runs{at}"), (at, at), Some(&base))).collect();
-    let before: u64 = runs.iter().map(|of| of.memory().directory).sum();
     runs.iter_mut().for_each(|of| all.share(of));
-    let shared: u64 =
-        base.memory().directory + runs.iter().map(|of| of.memory().directory).sum::<u64>();
-    let centroids = LEAVES * DIMENSION as u64;
-    assert!(before >= 4 * centroids, "{before} bytes where each holds its own");
-    assert!(shared <= alone + before - 4 * centroids + 4 * LEAVES, "{shared} bytes of {before}");
+    // Whoever holds the definition of a leaf holds the bytes that all its runs hold.
+    let sharers = |of: &LeafCentroid| Arc::strong_count(of.bytes());
+    let definition = base.leaf_definition(7);
+    assert_eq!(sharers(&definition), 6, "the base, four with runs, and the test");
+    let once = all.memory_bytes(DIMENSION);
+    assert!((LEAVES * DIMENSION as u64..LEAVES * 2 * DIMENSION as u64).contains(&once), "{once}");
+    drop(definition);
     // Another collection's leaf may have the same number.
     let mut other = write(&store, "other", (1, 9), None);
     let expected: Vec<_> = (0..LEAVES as usize).map(|leaf| base.leaf_definition(leaf)).collect();
@@ -76,8 +77,8 @@ fn runs_of_a_leaf_hold_its_centroid_once_and_keep_it_when_others_are_gone() {
         assert_eq!(found, expected, "centroids whose definer is gone");
     }
     assert!((0..LEAVES as usize).all(|leaf| other.leaf_definition(leaf) == others[leaf]));
-    drop((runs, expected));
-    let mut again = write(&store, "again", (1, 1), None);
+    drop((runs, expected, other, others));
+    let mut again = write(&store, "again", (8, 8), None);
     all.share(&mut again);
-    assert_eq!(again.memory().directory, alone, "nothing is left of those that are gone");
+    assert!(all.memory_bytes(DIMENSION) <= once, "nothing is left of those that are gone");
 }

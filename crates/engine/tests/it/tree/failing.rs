@@ -299,6 +299,36 @@ fn a_checkpoint_that_panics_loses_nothing_and_is_tried_again() {
     assert_eq!(rows(&engine).len() as u64, id + 3_000);
 }
 
+/// Merges that an owner asks for have two threads: a full disk stops both, and nothing is lost.
+#[test]
+fn an_error_stops_all_merges_that_an_owner_asked_for() {
+    let disk = Failing::default();
+    let mut engine = over(&disk, true);
+    for id in 0..30_000 {
+        put(&mut engine, id, 1, &vector_of(id));
+        if id % 6_000 == 5_999 {
+            engine.checkpoint().expect("a checkpoint");
+        }
+    }
+    let before = rows(&engine);
+    disk.segments.store(true, Ordering::Relaxed);
+    for _ in 0..3 {
+        let error = engine.compact().expect_err("a disk without room");
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(engine.stats().journal.expect("a journal").compaction_failure.is_some());
+    }
+    assert_eq!(rows(&engine), before);
+    disk.segments.store(false, Ordering::Relaxed);
+    engine.compact().expect("there is room again");
+    let stats = engine.stats();
+    assert_eq!(stats.journal.expect("a journal").compaction_failure, None);
+    assert_eq!(rows(&engine), before);
+    engine.close().expect("closed");
+    let store = FileStore::new(Arc::new(disk), Syncing::Full);
+    let opened = Engine::builder().store(store).adjust(&mut |_, _| {}).open().expect("opens");
+    assert_eq!(rows(&opened), before);
+}
+
 /// A file that cannot be removed is one too many, and nothing else: it is tried again.
 #[test]
 fn a_file_that_cannot_be_removed_stops_nothing() {

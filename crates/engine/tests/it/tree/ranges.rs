@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use vstream_engine::{
-    inspect_collection, verify, Ablation, Effort, Element, Engine, Journaling, Metric, Settings,
+    inspect_collection, verify, Ablation, Effort, Element, Engine, Journaling, Metric, Query,
+    Scratch, Settings,
 };
 use vstream_vector::SplitMix;
 
@@ -153,6 +154,7 @@ fn memory_holds_codes_of_rows_that_are_served_alone() {
         .create(settings(Metric::L2, 1 << 20))
         .expect("an engine");
     let (mut random, mut was_served_in_part) = (SplitMix(3), false);
+    let mut scratch = Scratch::new();
     // A code takes 12 bytes; an eighth may be gaps, and a twentieth are blocks that are not full.
     let fits = |engine: &Engine, when: &str| {
         let tree = engine.stats().tree;
@@ -163,8 +165,18 @@ fn memory_holds_codes_of_rows_that_are_served_alone() {
     for id in 0..60_000 {
         put(&mut engine, id, 1, &drifting(id, &mut random));
         if id % 1_000 == 999 {
+            // Who reads an older view finds the codes that left memory in the file.
+            let (older, query) = (engine.reader().read_snapshot(), drifting(id, &mut random));
+            let mut ask = |effort| {
+                let mut found = Vec::new();
+                let query = Query { effort, ..Query::new(&query, 10) };
+                older.search(&query, &mut scratch, &mut found).expect("an answer");
+                found
+            };
+            let (all, near) = (ask(Effort::probes(100_000)), ask(Effort::probes(20)));
             engine.checkpoint().expect("a segment");
             was_served_in_part |= is_served_in_part(dir.path());
+            assert_eq!((ask(Effort::probes(100_000)), ask(Effort::probes(20))), (all, near));
             fits(&engine, "beside merges");
         }
     }

@@ -91,6 +91,12 @@ struct Played {
     deltas: usize,
     /// Most rows that are gone and stored over those that live, once there are many.
     gone: f64,
+    /// Rows that merges wrote once the owner had asked for them, and rows that live then.
+    asked: u64,
+    live: u64,
+    /// Rows that live in deltas then, and those that deltas store.
+    left: u64,
+    stored: u64,
 }
 
 /// Shares of bases, which divide when they are split.
@@ -172,6 +178,21 @@ impl World {
         }
     }
 
+    /// Merges until none pays; `wrote` gets the rows of each merge.
+    fn settle(&mut self, occasion: Occasion, skew: f64, wrote: &mut dyn FnMut(u64)) {
+        for turn in 0.. {
+            assert!(turn < 1_000, "merges come to an end: {:?}", self.shapes);
+            let before: u64 = self.shapes.iter().map(|shape| shape.live).sum();
+            let choice = choose(&self.shapes, ROWS_MAX, occasion, &|_| None);
+            let Some(choice) = choice else { break };
+            let skew = 1.0 + (skew - 1.0) * self.uniform();
+            wrote(self.merge(choice, skew));
+            self.tidy();
+            let after: u64 = self.shapes.iter().map(|shape| shape.live).sum();
+            assert!(after <= before, "no row comes to be by a merge");
+        }
+    }
+
     /// Drops segments without rows; positions of bases change.
     fn tidy(&mut self) {
         let old: Vec<(usize, u64)> =
@@ -202,19 +223,10 @@ fn play(stream: Stream, seed: u64) -> Played {
     for _ in 0..stream.rows / stream.flush {
         world.flush(stream);
         played.flushed += stream.flush;
-        for turn in 0.. {
-            assert!(turn < 1_000, "merges come to an end: {:?}", world.shapes);
-            let before: u64 = world.shapes.iter().map(|shape| shape.live).sum();
-            let choice = choose(&world.shapes, ROWS_MAX, Occasion::Flushed, &|_| None);
-            let Some(choice) = choice else { break };
-            let skew = 1.0 + (stream.skew - 1.0) * world.uniform();
-            let rows = world.merge(choice, skew);
-            world.tidy();
-            let after: u64 = world.shapes.iter().map(|shape| shape.live).sum();
-            assert!(after <= before, "no row comes to be by a merge");
+        world.settle(Occasion::Flushed, stream.skew, &mut |rows| {
             played.written += rows;
             played.largest = played.largest.max(rows);
-        }
+        });
         let shapes = &world.shapes;
         played.deltas = played.deltas.max(shapes.iter().filter(|shape| !shape.is_base).count());
         let live: u64 = shapes.iter().map(|shape| shape.live).sum();
@@ -223,6 +235,11 @@ fn play(stream: Stream, seed: u64) -> Played {
             played.gone = played.gone.max(dead as f64 / live as f64);
         }
     }
+    world.settle(Occasion::Asked, stream.skew, &mut |rows| played.asked += rows);
+    let deltas = || world.shapes.iter().filter(|shape| !shape.is_base);
+    played.live = world.shapes.iter().map(|shape| shape.live).sum();
+    played.left = deltas().map(|shape| shape.live).sum();
+    played.stored = deltas().map(|shape| shape.rows).sum();
     played
 }
 
@@ -244,5 +261,8 @@ fn merges_are_bounded_and_rows_are_written_a_few_times() {
         assert!(played.largest <= 3 * ROWS_MAX.max(stream.rows / 32), "{what}");
         assert!(played.deltas <= 2 * DELTAS_MANY + 2, "{what}");
         assert!(played.gone <= 0.6, "{what}");
+        // Where the owner asks, most rows are written once, and deltas keep little.
+        assert!(played.asked <= 2 * played.live, "{what}");
+        assert!(played.left * 20 <= played.live && played.stored <= 2 * played.left, "{what}");
     }
 }
