@@ -1,6 +1,6 @@
 //! The directory of a durable engine: its lock, its files, and the removal of files.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -229,9 +229,9 @@ impl Directory {
 #[derive(Default)]
 struct Pins {
     holders: HashMap<String, usize>,
-    doomed: HashSet<String>,
-    /// Files whose removal failed.
-    stuck: HashSet<String>,
+    doomed: BTreeSet<String>,
+    /// Files whose removal failed. They are tried again in order, so that a seed of a test says all.
+    stuck: BTreeSet<String>,
 }
 
 fn lock(path: &Path) -> Result<DirectoryLock, Error> {

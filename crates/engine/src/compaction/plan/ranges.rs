@@ -286,7 +286,11 @@ impl NearestBase<'_> {
     fn search(&mut self, of: &Segment, leaf: usize) -> Option<usize> {
         if self.targets.is_none() {
             let mut targets = Vec::new();
-            for (&number, &at) in &self.owners.bases {
+            // In order, so that of two leaves as near the same is taken whenever a test runs.
+            let mut bases: Vec<(u64, usize)> =
+                self.owners.bases.iter().map(|(&number, &at)| (number, at)).collect();
+            bases.sort_unstable();
+            for (number, at) in bases {
                 let segment = self.owners.view.segments[at].segment.leaves()?;
                 debug_assert_eq!(self.owners.view.segments[at].number, number);
                 for leaf in 0..segment.leaves() {
