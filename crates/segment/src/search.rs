@@ -451,18 +451,22 @@ impl SegmentView<'_> {
                 Some(masks) => lanes_of(masks, block as usize, first_lane),
             };
             if mask != 0 {
-                let lanes = block * BLOCK as u32;
-                scanned.rows += (end.min(lanes + BLOCK as u32) - first_lane.max(lanes)) as usize;
-                scanned.matches += mask.count_ones() as usize;
+                if masks.is_some() {
+                    let lanes = block * BLOCK as u32;
+                    let rows = end.min(lanes + BLOCK as u32) - first_lane.max(lanes);
+                    scanned.rows += rows as usize;
+                    scanned.matches += mask.count_ones() as usize;
+                }
                 let base = leaf.base;
                 let from = ScannedBlock { rank, base, margin, entry, first_lane, block, mask };
                 self.scan_block(query, codes, from, best);
             }
         }
+        scanned.leaves = usize::from(scanned.matches > 0);
         if masks.is_none() {
-            scanned.matches = scanned.rows;
+            let rows = entry.rows as usize;
+            scanned = Scanned { rows, matches: rows, leaves: 1 };
         }
-        scanned.leaves = usize::from(masks.is_none() || scanned.matches > 0);
         work_done(scanned.rows);
         scanned
     }

@@ -79,7 +79,7 @@ impl Tree {
         hand_on: &dyn Fn(&[Arc<LiveSegment>]),
     ) -> Retired {
         let new: Vec<Arc<LiveSegment>> = new.into_iter().map(Arc::new).collect();
-        let (mut next, mut shrunk) = (Vec::new(), Vec::new());
+        let (mut next, mut shrunk, mut partly) = (Vec::new(), Vec::new(), Vec::new());
         let mut coming = Some(&new);
         for live in &self.view().segments {
             let Some((_, leaves)) = taken.iter().find(|(number, _)| *number == live.number) else {
@@ -89,7 +89,9 @@ impl Tree {
             let kept = leaves.as_ref().and_then(|leaves| Some((live.without(leaves)?, leaves)));
             match kept {
                 Some((kept, leaves)) => {
-                    next.push(Arc::new(kept));
+                    let kept = Arc::new(kept);
+                    partly.push(kept.clone());
+                    next.push(kept);
                     shrunk.push((live.clone(), leaves));
                 }
                 None => next.extend(coming.take().into_iter().flatten().cloned()),
@@ -111,11 +113,6 @@ impl Tree {
             true => self.view.swap(Arc::new(writing.view())),
             false => self.swap_and_mark(&mut writing, &shrunk),
         };
-        let partly: Vec<Arc<LiveSegment>> = shrunk
-            .iter()
-            .filter_map(|(live, _)| writing.segments.iter().find(|now| now.number == live.number))
-            .cloned()
-            .collect();
         drop(writing);
         partly.iter().for_each(|live| live.release_unserved_codes());
         Retired { view, _index: None }
