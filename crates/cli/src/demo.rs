@@ -54,7 +54,7 @@ fn stream(arguments: &DemoArguments, words: &Words) -> Result<(), Failure> {
         text::count(PRELOAD + arguments.rows),
         job.parallelism
     );
-    let page = run::page(&arguments.web)?;
+    let page = run::page(&arguments.web, &job)?;
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, false).with_page(page);
     let mut samples = Vec::new();
     let result = run::drive(&job, None, view, None, &mut |view, answer| {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use vstream_serve::JobPage;
+use vstream_serve::{JobPage, JobSettings as AskedSettings};
 use vstream_settings::{JobSettings, ResultSink};
 
 use crate::arguments::{RunArguments, WebArguments};
@@ -25,6 +25,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// Lines are as far apart as this where there is no live view.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the page waits for the job's partitions.
+const ASK_DEADLINE: Duration = Duration::from_secs(2);
+
 /// Runs a job file.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let job = check::load(&arguments.job)?;
@@ -34,7 +37,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let console = job.results == ResultSink::Console;
     let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
-    let page = page(&arguments.web)?;
+    let page = page(&arguments.web, &job)?;
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console).with_page(page);
     let mut lines = arguments.job.lines.as_deref().map(Lines::create).transpose()?;
     let result = drive(&job, restore.as_deref(), view, lines.as_mut(), &mut |_, _| {})
@@ -101,12 +104,27 @@ pub(crate) fn drive(
 }
 
 /// Starts the page of a job and says where it is, if one is wanted. Errors: the address.
-pub(crate) fn page(arguments: &WebArguments) -> Result<Option<JobPage>, Failure> {
-    let page = arguments.web.map(JobPage::start).transpose().map_err(Failure::settings)?;
+pub(crate) fn page(
+    arguments: &WebArguments,
+    job: &JobSettings,
+) -> Result<Option<JobPage>, Failure> {
+    let page = arguments.web.map(|address| JobPage::start(address, asked(job)));
+    let page = page.transpose().map_err(Failure::settings)?;
     if let Some(page) = &page {
         eprintln!("How the job goes: http://{}/ui/", page.address);
     }
     Ok(page)
+}
+
+/// The job as its page asks it, if all who see the page may: its partitions answer without a key.
+fn asked(job: &JobSettings) -> Option<AskedSettings> {
+    let reads = job.reads.as_ref()?;
+    if reads.key_file.is_some() || reads.keystore.is_some() {
+        return None;
+    }
+    let checkpoint = job.checkpoint.as_ref()?;
+    let asked = AskedSettings::new(&checkpoint.path.to_string());
+    Some(AskedSettings { deadline: ASK_DEADLINE, ..asked })
 }
 
 /// A file of what the job says.
@@ -139,4 +157,27 @@ fn watch_for_interrupts() -> Result<Arc<AtomicBool>, Failure> {
         })?;
     }
     Ok(flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_asks_a_job_that_needs_no_key() {
+        let of = |more: &str| {
+            let text = format!(
+                "name: asked\ncollection: {{dimension: 4, metric: l2}}\n\
+                 vectors: {{kind: generator, path: base.fbin}}\n\
+                 queries: {{kind: generator, path: query.fbin}}\n\
+                 workload: {{rate: 500, duration: 2 s}}\n{more}"
+            );
+            asked(&JobSettings::from_yaml(&text).expect("a job"))
+        };
+        let checkpoint = "checkpoint: {interval: 1 s, path: kept}\n";
+        assert!(of(checkpoint).is_none());
+        assert!(of(&format!("{checkpoint}reads: {{key-file: /etc/key}}\n")).is_none());
+        let asked = of(&format!("{checkpoint}reads: {{}}\n")).expect("a job to ask");
+        assert!(asked.checkpoints.ends_with("kept"), "{}", asked.checkpoints);
+    }
 }

@@ -124,7 +124,7 @@ impl View {
 
     fn tell_page(&self, has_ended: bool) {
         if let Some(page) = self.page.as_ref().filter(|page| page.is_watched()) {
-            page.show(web::figures(&self.meter, has_ended));
+            page.show(web::figures(&self.meter, has_ended, page.asks()));
         }
     }
 }

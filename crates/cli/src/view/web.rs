@@ -6,11 +6,14 @@ use super::meter::Meter;
 
 /// The newest progress with its rates; `crates/serve/src/page/page.js` reads it. Times are in
 /// milliseconds unless a name says otherwise.
-pub(super) fn figures(meter: &Meter, has_ended: bool) -> String {
+///
+/// * `asks`: the collection that the page may ask, if there is one.
+pub(super) fn figures(meter: &Meter, has_ended: bool, asks: Option<&str>) -> String {
     let (now, rates) = (meter.latest(), meter.rates());
     let mut figures = json!({
         "kind": "job",
         "title": meter.scene.title,
+        "asks": asks,
         "phase": if has_ended { "ended" } else { &now.phase },
         "seconds": now.seconds,
         "done": meter.done(),
@@ -63,12 +66,13 @@ mod tests {
             let phase = "stream".to_owned();
             meter.take(Progress { seconds, vectors, phase, ..Progress::default() });
         }
-        let now: Json = serde_json::from_str(&figures(&meter, false)).expect("JSON");
+        let now: Json = serde_json::from_str(&figures(&meter, false, Some("news"))).expect("JSON");
         assert_eq!((&now["kind"], &now["phase"]), (&json!("job"), &json!("stream")));
+        assert_eq!(now["asks"], json!("news"));
         assert_eq!((&now["vectors"], &now["vectors_per_second"]), (&json!(300), &json!(200.0)));
         assert_eq!((&now["done"], &now["recall_target"]), (&json!(0.2), &json!(0.9)));
         assert_eq!((&now["p99"], &now["writes_waiting"]), (&Json::Null, &Json::Null));
-        let end: Json = serde_json::from_str(&figures(&meter, true)).expect("JSON");
+        let end: Json = serde_json::from_str(&figures(&meter, true, None)).expect("JSON");
         assert_eq!(end["phase"], "ended");
     }
 }

@@ -329,13 +329,18 @@ function showCollections(figures) {
   setText(id("more"), figures.more ? `${count(figures.more)} more are not shown.` : rows.length ? "" : "There is none yet.");
   const broken = figures.collections.filter((row) => ofEngine(row, "failure"));
   setText(id("broken"), broken.map((row) => `${row.name}: ${row.engine.failure}`).join("; "));
-  const names = figures.collections.map((row) => row.name).sort();
+  offer(figures.collections.map((row) => row.name).sort());
+}
+
+// Lets these collections be asked.
+function offer(names) {
   const list = id("collection");
   if (names.join("\n") !== Array.from(list.options, (option) => option.value).join("\n")) {
     const before = list.value;
     list.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
     if (names.includes(before)) list.value = before;
   }
+  id("ask").hidden = names.length === 0;
 }
 
 function server(figures) {
@@ -356,7 +361,6 @@ function server(figures) {
   ]);
   showTable(id("slow-table"), "The slowest searches of the last minutes", ["Collection", "Took", "When", "Points", "Kind"], rows);
   id("collections").hidden = false;
-  id("ask").hidden = figures.collections.length === 0;
   id("slow").hidden = rows.length === 0;
 }
 
@@ -392,6 +396,7 @@ function job(figures) {
   if (isKnown(figures.done)) id("done").firstElementChild.value = figures.done;
   showPartitions(figures);
   id("partitions").hidden = false;
+  offer(figures.asks ? [figures.asks] : []);
 }
 
 // In the order of the steps of a hand-over; after the last nothing moves.

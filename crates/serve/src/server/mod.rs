@@ -76,21 +76,8 @@ impl Server {
         let collections = catalog.all().len();
         let broken: Vec<String> = catalog.broken().values().cloned().collect();
         let (stop, stopping) = watch::channel(false);
-        let (role, limits) = (settings.role(), settings.limits);
-        let shared = Arc::new(Shared {
-            catalog,
-            role,
-            keys: settings.keys,
-            admission: Admission::new(&limits),
-            heavy: Heavy::start()?,
-            audit,
-            measured: Measured::new(),
-            mcp_writes: settings.mcp_writes,
-            leases: Leases::default(),
-            streams: Arc::new(Semaphore::new(limits.streams)),
-            stopping: stopping.clone(),
-            limits: limits.clone(),
-        });
+        let shared = shared(&settings, catalog, audit, &stopping)?;
+        let limits = shared.limits.clone();
         let follow = settings.follow.as_ref();
         let follower = follow.map(|follow| Follower::new(follow, &shared)).transpose()?;
         let runtime = threads("serve")?;
@@ -113,6 +100,30 @@ impl Server {
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
         Ok(Running { address, metrics, collections, broken, shared, stop, serving, runtime })
     }
+}
+
+/// What the requests of a server share. Errors: it has no threads.
+fn shared(
+    settings: &ServeSettings,
+    catalog: Arc<Catalog>,
+    audit: Audit,
+    stopping: &watch::Receiver<bool>,
+) -> Result<Arc<Shared>, String> {
+    let limits = settings.limits.clone();
+    Ok(Arc::new(Shared {
+        catalog,
+        role: settings.role(),
+        keys: settings.keys.clone(),
+        admission: Admission::new(&limits),
+        heavy: Heavy::start()?,
+        audit,
+        measured: Measured::new(),
+        mcp_writes: settings.mcp_writes,
+        leases: Leases::default(),
+        streams: Arc::new(Semaphore::new(limits.streams)),
+        stopping: stopping.clone(),
+        limits,
+    }))
 }
 
 /// The collections of a server; none yet of one that reads a store.

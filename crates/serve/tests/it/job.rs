@@ -7,7 +7,7 @@ mod partitions;
 use std::path::Path;
 
 use serde_json::{json, Value as Json};
-use vstream_serve::{JobSettings, ServeSettings, Server};
+use vstream_serve::{JobPage, JobSettings, ServeSettings, Server};
 
 use self::partitions::{l2, publish, serve, templates, Partition, Shared};
 use crate::support::{Random, Served, DIMENSION};
@@ -21,8 +21,8 @@ fn vector(random: &mut Random) -> Vec<f32> {
     (0..DIMENSION).map(|_| random.below(1 << 20) as f32 / (1 << 20) as f32).collect()
 }
 
-/// Three partitions, and a server before them.
-fn served(folder: &Path) -> (Vec<Shared>, Served) {
+/// Three partitions and the job that they are of, which has published itself in the folder.
+fn partitioned(folder: &Path) -> (Vec<Shared>, JobSettings) {
     let mut random = Random(7);
     let parts = (0..3).map(|part| {
         let ids = (0..ROWS).filter(|id| id % 3 == part);
@@ -32,10 +32,19 @@ fn served(folder: &Path) -> (Vec<Shared>, Served) {
     });
     let (partitions, ports): (Vec<_>, Vec<_>) = parts.unzip();
     publish(folder, &ports, COLLECTION, &templates(0, 0, &[], &[]));
-    let job = JobSettings {
+    (partitions, news(folder))
+}
+
+fn news(folder: &Path) -> JobSettings {
+    JobSettings {
         collection: "news".to_owned(),
         ..JobSettings::new(&folder.display().to_string())
-    };
+    }
+}
+
+/// Three partitions, and a server before them.
+fn served(folder: &Path) -> (Vec<Shared>, Served) {
+    let (partitions, job) = partitioned(folder);
     let free = "127.0.0.1:0".parse().expect("an address");
     let settings = ServeSettings { metrics: Some(free), ..ServeSettings::of_job(job, free) };
     (partitions, Served::new(settings))
@@ -161,6 +170,53 @@ fn many_searches_at_once_share_a_few_connections() {
         assert_eq!(partition.asked, 200);
         assert!(partition.connections <= 16, "{} connections", partition.connections);
     }
+}
+
+#[test]
+fn the_page_of_a_job_asks_it_as_soon_as_it_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let free = "127.0.0.1:0".parse().expect("an address");
+    let hasty = JobSettings {
+        deadline: std::time::Duration::from_millis(200),
+        ..news(folder.path())
+    };
+    let page = JobPage::start(free, Some(hasty)).expect("a page");
+    assert_eq!(page.asks(), Some("news"));
+    let agent = ureq::Agent::config_builder().http_status_as_error(false).build();
+    let agent: ureq::Agent = agent.into();
+    let ask = |path: &str, body: &Json, origin: &str| {
+        let request = agent.post(format!("http://{}{path}", page.address));
+        let request = request.header("content-type", "application/json").header("origin", origin);
+        let mut answer = request.send(body.to_string()).expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        (answer.status().as_u16(), serde_json::from_str::<Json>(&text).unwrap_or(Json::Null))
+    };
+    let own = format!("http://{}", page.address);
+    let mut random = Random(9);
+    let asked = vector(&mut random);
+    let body = json!({"query": asked, "limit": 5, "with_payload": true});
+    let (status, early) = ask(QUERY, &body, &own);
+    let why = early["status"]["error"].as_str().unwrap_or_default();
+    assert!(status == 503 && why.contains("no job has published"), "{status}: {early}");
+    let (partitions, _) = partitioned(folder.path());
+    let (status, answer) = ask(QUERY, &body, &own);
+    assert_eq!(status, 200, "{answer}");
+    let mut truth = Vec::new();
+    for partition in &partitions {
+        let partition = partition.lock().expect("a partition");
+        truth.extend(partition.rows.iter().map(|row| (l2(&asked, &row.2), row.0)));
+    }
+    truth.sort_by(|left, right| left.0.total_cmp(&right.0));
+    let points = answer["result"]["points"].as_array().expect("points");
+    assert_eq!(points.len(), 5);
+    for (point, (_, id)) in points.iter().zip(truth) {
+        assert_eq!((&point["id"], &point["payload"]), (&json!(id), &json!({"number": id})));
+    }
+    // The box asks, and nothing else of a server is there; nor is it for pages of others.
+    assert_eq!(ask("/collections/old/points/query", &body, &own).0, 404);
+    assert_eq!(ask("/collections/news/points/scroll", &json!({}), &own).0, 404);
+    assert_eq!(ask("/mcp", &json!({}), &own).0, 404);
+    assert_eq!(ask(QUERY, &body, "http://elsewhere.example").0, 403);
 }
 
 #[test]

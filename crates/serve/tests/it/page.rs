@@ -228,13 +228,14 @@ fn as_many_look_as_there_is_room_for() {
 
 #[test]
 fn a_job_is_shown_to_this_machine_alone() {
-    let open = JobPage::start("0.0.0.0:0".parse().unwrap());
+    let open = JobPage::start("0.0.0.0:0".parse().unwrap(), None);
     assert!(open.err().expect("refused").contains("other machines"));
-    let page = JobPage::start("127.0.0.1:0".parse().unwrap()).expect("a page");
+    let page = JobPage::start("127.0.0.1:0".parse().unwrap(), None).expect("a page");
     assert!(!page.is_watched());
     assert_eq!(get(page.address, "/", &[]).status(), 303);
     assert_eq!(get(page.address, "/ui/", &[]).status(), 200);
     assert_eq!(get(page.address, "/ui/events", &[("host", "elsewhere.example")]).status(), 403);
+    assert_eq!(get(page.address, "/collections", &[]).status(), 404);
     let mut events = Events::of(page.address, &[]);
     assert!(page.is_watched());
     page.show("{\"vectors\":1}".to_owned());
