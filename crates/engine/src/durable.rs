@@ -174,7 +174,8 @@ impl Replay for Engine {
         let found = found.fold((0, 0u128), |(rows, digest), (more, others)| {
             (rows + more, digest.wrapping_add(others))
         });
-        self.tree.adopt(opened.into_iter().enumerate().collect());
+        let threads = threads(files.in_parallel);
+        self.tree.adopt(opened.into_iter().enumerate().collect(), threads);
         Ok(found)
     }
 
@@ -194,6 +195,16 @@ impl Replay for Engine {
     }
 }
 
+/// Threads that share work: a thread per processor, or this one alone.
+pub(crate) fn threads(in_parallel: bool) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    if in_parallel {
+        processors()
+    } else {
+        1
+    }
+}
+
 /// Calls `make` with the numbers below `n` on all processors, or in order in this thread. Returns the
 /// results in order, or the error of the least number.
 pub(crate) fn in_order<T: Send>(
@@ -201,8 +212,8 @@ pub(crate) fn in_order<T: Send>(
     in_parallel: bool,
     make: &(dyn Fn(usize) -> Result<T, Error> + Sync),
 ) -> Result<Vec<T>, Error> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    if n < 2 || processors < 2 || !in_parallel {
+    let threads = threads(in_parallel);
+    if n < 2 || threads < 2 {
         return (0..n).map(make).collect();
     }
     let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(n)));
@@ -216,7 +227,7 @@ pub(crate) fn in_order<T: Send>(
     };
     // The scope passes a panic of a thread on.
     std::thread::scope(|scope| {
-        (1..processors.min(n)).for_each(|_| drop(scope.spawn(work)));
+        (1..threads.min(n)).for_each(|_| drop(scope.spawn(work)));
         work();
     });
     let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);

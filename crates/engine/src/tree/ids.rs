@@ -10,6 +10,7 @@ use std::ops::Range;
 use super::sealed::SealedSegment;
 use crate::error::Error;
 use vstream_index::LeastIds;
+use vstream_vector::kernels;
 
 /// Average entries of a bucket.
 const BUCKET: usize = 8;
@@ -73,8 +74,35 @@ impl IdTable {
     /// The row of an id, deleted or not.
     #[inline]
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
-        let at = bucket(id ^ self.seed, self.starts.len() - 1);
-        self.entries.find(self.starts[at] as usize..self.starts[at + 1] as usize, id)
+        self.find_in(self.bucket_of(id), id)
+    }
+
+    /// The bucket of an id, of which it prefetches where it lies.
+    #[inline]
+    pub(crate) fn approach(&self, id: u64) -> usize {
+        let at = self.bucket_of(id);
+        kernels::prefetch(&self.starts[at..at + 1]);
+        at
+    }
+
+    /// Prefetches the entries of a bucket.
+    #[inline]
+    pub(crate) fn prefetch(&self, bucket: usize) {
+        self.entries.prefetch(self.range(bucket));
+    }
+
+    /// The row of an id in its bucket, deleted or not.
+    #[inline]
+    pub(crate) fn find_in(&self, bucket: usize, id: u64) -> Option<u32> {
+        self.entries.find(self.range(bucket), id)
+    }
+
+    fn bucket_of(&self, id: u64) -> usize {
+        bucket(id ^ self.seed, self.starts.len() - 1)
+    }
+
+    fn range(&self, bucket: usize) -> Range<usize> {
+        self.starts[bucket] as usize..self.starts[bucket + 1] as usize
     }
 
     /// Calls `visit` with id, version and row of every row, in no order.
@@ -82,6 +110,11 @@ impl IdTable {
         for (id, row) in self.entries.iter() {
             visit(id, self.version(row), row);
         }
+    }
+
+    /// Ids and their rows, in no order.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.entries.iter()
     }
 
     /// Offers the ids of the rows that are visible. Cost: a pass over the ids.
@@ -143,6 +176,14 @@ impl Entries {
             .step_by(both)
             .find(|&at| number_at(&self.packed, at, self.id_width) == above)?;
         Some(number_at(&self.packed, at + self.id_width, self.row_width) as u32)
+    }
+
+    #[inline]
+    fn prefetch(&self, range: Range<usize>) {
+        let bytes = range.start * self.entry_bytes()..range.end * self.entry_bytes();
+        kernels::prefetch(&self.packed[bytes.clone()]);
+        // The line of the last entry, if the first does not begin one.
+        kernels::prefetch(&self.packed[bytes.end..bytes.end + 1]);
     }
 
     fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {

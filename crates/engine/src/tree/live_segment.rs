@@ -151,8 +151,15 @@ impl LiveSegment {
     }
 
     /// The live row of an id, as the writer sees it.
-    pub(crate) fn find(&self, id: u64) -> Option<u32> {
-        self.ids.find(id).filter(|&row| self.tombstones.is_visible(row, u64::MAX - 1))
+    ///
+    /// * `bucket`: of the id, see [`IdTable::approach`].
+    pub(super) fn find_in(&self, bucket: usize, id: u64) -> Option<u32> {
+        self.ids.find_in(bucket, id).filter(|&row| self.is_live(row))
+    }
+
+    /// True if the writer sees the row.
+    pub(super) fn is_live(&self, row: u32) -> bool {
+        self.tombstones.is_visible(row, u64::MAX - 1)
     }
 
     /// Calls `visit` with number and key of every row that lives now. Decodes no vectors. Errors:

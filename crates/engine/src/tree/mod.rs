@@ -21,6 +21,7 @@
 
 mod audit;
 mod code_residency;
+mod find;
 mod graph_view;
 mod heat;
 mod ids;

@@ -15,6 +15,7 @@ use vstream_store::Store;
 
 pub(crate) use self::room::Room;
 use self::room::{wall, WAIT};
+use super::find::find_live;
 use super::known_ids::KnownIds;
 use super::residence::Arrivals;
 use super::{make_index, Leaves, LiveSegment, Tree, View};
@@ -218,11 +219,9 @@ impl Writing {
         if !self.known.may_have(id) {
             return None;
         }
-        // Newer segments first: most rows that are written again are recent.
-        self.segments.iter().enumerate().rev().find_map(|(at, live)| {
-            let row = live.find(id)?;
-            Some(Found { version: live.ids.version(row), place: Place::Segment(at, row) })
-        })
+        let (at, row) = find_live(&self.segments, id)?;
+        let version = self.segments[at].ids.version(row);
+        Some(Found { version, place: Place::Segment(at, row) })
     }
 
     fn note_arrival(&mut self) {

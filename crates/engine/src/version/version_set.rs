@@ -15,6 +15,7 @@ use super::manifest::Manifest;
 use super::remembered_file::write_remembered;
 use super::retained::RetainedLogs;
 use crate::defect::{self, Defect};
+use crate::durable::threads;
 use crate::error::Error;
 use crate::layout::{base_file, delete_bitmap_name, log_name, remembered_name, segment_name, BASE};
 use crate::remembered::RememberedDelete;
@@ -372,7 +373,7 @@ impl VersionSet {
         }
         (next.base.state, next.known) = (state, state);
         next.publish(&self.directory.store)?;
-        self.tree().adopt(live);
+        self.tree().adopt(live, threads(next.journaling.background));
         *manifest = next;
         Ok(state)
     }

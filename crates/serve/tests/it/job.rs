@@ -36,10 +36,7 @@ fn partitioned(folder: &Path) -> (Vec<Shared>, JobSettings) {
 }
 
 fn news(folder: &Path) -> JobSettings {
-    JobSettings {
-        collection: "news".to_owned(),
-        ..JobSettings::new(&folder.display().to_string())
-    }
+    JobSettings { collection: "news".to_owned(), ..JobSettings::new(&folder.display().to_string()) }
 }
 
 /// Three partitions, and a server before them.
@@ -176,10 +173,8 @@ fn many_searches_at_once_share_a_few_connections() {
 fn the_page_of_a_job_asks_it_as_soon_as_it_answers() {
     let folder = tempfile::tempdir().expect("a folder");
     let free = "127.0.0.1:0".parse().expect("an address");
-    let hasty = JobSettings {
-        deadline: std::time::Duration::from_millis(200),
-        ..news(folder.path())
-    };
+    let hasty =
+        JobSettings { deadline: std::time::Duration::from_millis(200), ..news(folder.path()) };
     let page = JobPage::start(free, Some(hasty)).expect("a page");
     assert_eq!(page.asks(), Some("news"));
     let agent = ureq::Agent::config_builder().http_status_as_error(false).build();

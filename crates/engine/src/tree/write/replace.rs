@@ -23,7 +23,7 @@ impl Tree {
         // It is made before the lock is taken: nobody else adds segments meanwhile.
         let more = live.as_ref().map_or(0, |live| live.segment.rows());
         let is_full = self.lock().known.is_full(more);
-        let anew = is_full.then(|| KnownIds::of(&expected));
+        let anew = is_full.then(|| KnownIds::of(&expected, 1));
         let mut writing = self.lock();
         match (anew, &live) {
             (Some(anew), _) => writing.known = anew,
@@ -50,7 +50,9 @@ impl Tree {
     }
 
     /// Adds opened segments whose ids have no other living row, each at its position in the new list.
-    pub(crate) fn adopt(&self, adopted: Vec<(usize, LiveSegment)>) {
+    ///
+    /// * `threads`: that may work on it.
+    pub(crate) fn adopt(&self, adopted: Vec<(usize, LiveSegment)>, threads: usize) {
         let adopted: Vec<_> = adopted.into_iter().map(|(at, live)| (at, Arc::new(live))).collect();
         let insert = |segments: &mut Vec<Arc<LiveSegment>>| {
             adopted.iter().for_each(|(at, live)| segments.insert(*at, live.clone()));
@@ -59,7 +61,7 @@ impl Tree {
         insert(&mut writing.segments);
         let more = adopted.iter().map(|(_, live)| live.live_rows()).sum();
         match writing.known.is_full(more) {
-            true => writing.known = KnownIds::of(&writing.segments),
+            true => writing.known = KnownIds::of(&writing.segments, threads),
             false => adopted.iter().for_each(|(_, live)| writing.known.add(live)),
         }
         let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
