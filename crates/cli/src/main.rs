@@ -41,6 +41,7 @@ use vstream_settings::JobSettings;
 use arguments::{Arguments, Command, Snapshot};
 
 fn main() -> ExitCode {
+    vstream_engine::share_heaps();
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),

@@ -10,6 +10,7 @@ use crate::checkpoint::SharedState;
 use crate::engine::{rows_of, Engine};
 use crate::error::Error;
 use crate::journal::{Commit, Journal};
+use crate::priority::threads;
 use crate::recovery::{insert_image, recover, Change, Replay, SegmentFiles};
 use crate::remembered::{RememberedDelete, RememberedDeletes};
 use crate::remote::RemoteStats;
@@ -192,16 +193,6 @@ impl Replay for Engine {
 
     fn shard_of(&self, id: u64) -> Option<u16> {
         self.tree.writer().shard_in_memory(id)
-    }
-}
-
-/// Threads that share work: a thread per processor, or this one alone.
-pub(crate) fn threads(in_parallel: bool) -> usize {
-    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
-    if in_parallel {
-        processors()
-    } else {
-        1
     }
 }
 

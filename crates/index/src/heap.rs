@@ -1,4 +1,4 @@
-//! Gives free pages of the C library's heap back to the system.
+//! The C library's heap: gives its free pages back to the system, and keeps it from being many heaps.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
@@ -28,6 +28,30 @@ pub fn give_back_heap() {
         trim();
     }
 }
+
+/// Gives the process a heap per processor: for programs whose memory is an engine's, which call it first of
+/// all. A library leaves that to its program.
+///
+/// glibc makes up to eight heaps per processor, and what one thread has freed in its own another does
+/// not get. Does nothing if the environment has `MALLOC_ARENA_MAX` or `GLIBC_TUNABLES`, and with other C
+/// libraries.
+pub fn share_heaps() {
+    let is_told = |name| std::env::var_os(name).is_some();
+    if !is_told("MALLOC_ARENA_MAX") && !is_told("GLIBC_TUNABLES") {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        limit_heaps(processors);
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn limit_heaps(most: usize) {
+    let most = libc::c_int::try_from(most).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the call takes no pointer and changes no memory that is in use.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn limit_heaps(_most: usize) {}
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn trim() {

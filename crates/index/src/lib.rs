@@ -49,7 +49,7 @@ mod wanted;
 
 pub use cluster::{Cluster, ClusterLoad, ClusterSettings};
 pub use flat::Flat;
-pub use heap::give_back_heap;
+pub use heap::{give_back_heap, share_heaps};
 pub use least_ids::LeastIds;
 pub use probe::{Effort, Probe, SearchStats};
 pub use radius::RadiusBound;

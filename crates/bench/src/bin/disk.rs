@@ -189,6 +189,8 @@ fn segment_index(name: &str) -> Result<SegmentIndex, String> {
 }
 
 fn main() -> ExitCode {
+    // As `vstream serve` does.
+    vstream_engine::share_heaps();
     let done = match Arguments::parse() {
         Arguments::Plan(arguments) => plan(&arguments),
         Arguments::Updates(arguments) => follow(&arguments),

@@ -398,11 +398,11 @@ impl Guard {
         if now.leaves <= EXACT_LEAVES {
             return false;
         }
-        let windows = auditor.queries.iter_mut().chain([&mut auditor.rows]);
-        windows.for_each(|window| {
+        let classes = (0..CLASSES.len()).chain([USUAL]);
+        for (window, class) in auditor.queries.iter_mut().chain([&mut auditor.rows]).zip(classes) {
             window.forget(&now);
-            window.drop_stale(&now);
-        });
+            window.drop_stale(self.reached(class, &now).unwrap_or(Reached::EXACT), &now);
+        }
         auditor.filtered.forget(&now);
         auditor.is_filtered_turn = !auditor.is_filtered_turn;
         if auditor.is_filtered_turn && self.step_filtered(search, auditor) {

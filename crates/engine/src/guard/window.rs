@@ -25,6 +25,8 @@ const MANY: usize = 32;
 /// superfluous. Were the second number smaller, a window that dropped its older audits would stay
 /// short for good.
 const WINDOW_FAIR: usize = 48;
+/// Most stale audits that count beside a fresh one.
+const STALE_PER_FRESH: usize = 3;
 /// Least audits for a decision.
 pub(super) const WINDOW_MIN: usize = 16;
 /// Most queries kept to be asked again.
@@ -216,14 +218,31 @@ impl Window {
         self.audits.len() < WINDOW_FAIR
     }
 
-    /// Drops stale audits once enough fresh ones are left: after a drift the stale ones describe
-    /// rows that are gone.
-    pub(super) fn drop_stale(&mut self, now: &Moment) {
-        if self.fresh(now) >= WINDOW_FAIR {
-            while let Some(stale) = self.take_stale(now) {
-                self.keep_query(stale);
-            }
+    /// Drops stale audits once there are enough fresh ones: all of them if the two contradict each other
+    /// about `effort`, since after a drift the stale ones describe rows that are gone; else those beyond
+    /// [`STALE_PER_FRESH`] to a fresh one. A choice by the fresh ones alone, some fifty, would look better on
+    /// these than it is.
+    pub(super) fn drop_stale(&mut self, effort: Reached, now: &Moment) {
+        let fresh = self.fresh(now);
+        if fresh < WINDOW_FAIR || fresh == self.len() {
+            return;
         }
+        let kept = if self.is_contradicted(effort, now) { 0 } else { STALE_PER_FRESH * fresh };
+        while self.len() - fresh > kept {
+            let Some(stale) = self.take_stale(now) else { return };
+            self.keep_query(stale);
+        }
+    }
+
+    /// True if fresh audits find another recall of `effort` than stale ones, by more than both may err.
+    fn is_contradicted(&self, effort: Reached, now: &Moment) -> bool {
+        let found = |is_stale: bool| {
+            let audits = self.audits.iter().filter(|audit| now.has_moved_on(&audit.at) == is_stale);
+            let shares = audits.map(|audit| audit.corrected(audit.k, effort, now));
+            interval(&shares.collect::<Vec<f64>>())
+        };
+        let ((old, old_margin), (new, new_margin)) = (found(true), found(false));
+        (old - new).abs() > old_margin.hypot(new_margin)
     }
 
     fn keep_query(&mut self, audit: Audit) {

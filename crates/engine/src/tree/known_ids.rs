@@ -5,6 +5,7 @@
 //! the filter is made anew, which is when it is full. Memory: 1.5 to 3 bytes per row. Source: F. Putze,
 //! P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters" (2007).
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use vstream_vector::kernels;
@@ -55,8 +56,9 @@ impl KnownIds {
             let first = parts.next();
             let others: Vec<_> = parts.map(|part| scope.spawn(move || filled(part))).collect();
             let ids = first.map_or(0, filled);
-            // The scope passes a panic of a thread on.
-            ids + others.into_iter().map(|one| one.join().unwrap_or(0)).sum::<usize>()
+            // Without some ids the filter would hide rows: a panic goes on.
+            let others = others.into_iter().map(|one| one.join());
+            ids + others.map(|ids| ids.unwrap_or_else(|panic| resume_unwind(panic))).sum::<usize>()
         });
         KnownIds { blocks, ids, ids_max }
     }

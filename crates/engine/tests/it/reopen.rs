@@ -77,7 +77,8 @@ fn a_directory_opens_again_at_once_whatever_ran() {
     let (mut turn, mut compactions, mut checkpoints) = (0, 0, 0);
     while turn < 16 || ((compactions == 0 || checkpoints < 4) && turn < 64) {
         turn += 1;
-        // On a busy machine an engine may end before its first merge does: later ones wait for it.
+        // On a busy machine an engine may end before its first merge or checkpoint does: later ones wait
+        // for both.
         let patience = Duration::from_secs(if turn > 16 { 30 } else { 0 });
         let (reader, stop) = (engine.reader(), AtomicBool::new(false));
         engine = std::thread::scope(|scope| {
@@ -91,10 +92,11 @@ fn a_directory_opens_again_at_once_whatever_ran() {
             write(&mut engine, &mut random, WRITES / 4);
             assert!(uploads.join().expect("no panic") > 0);
             let end = Instant::now() + patience;
-            let merged = |engine: &Engine| {
-                engine.stats().journal.expect("a journal").compactions + compactions > 0
+            let has_both = |engine: &Engine| {
+                let journal = engine.stats().journal.expect("a journal");
+                journal.compactions + compactions > 0 && journal.checkpoints > 0
             };
-            while !merged(&engine) && Instant::now() < end {
+            while !has_both(&engine) && Instant::now() < end {
                 write(&mut engine, &mut random, 100);
             }
             let journal = engine.stats().journal.expect("a journal");

@@ -167,17 +167,38 @@ fn audits_are_fresh_until_a_fifth_of_their_time_is_over() {
 
 /// Else audits would be pressing for good in a stream that writes much.
 #[test]
-fn a_window_that_has_dropped_its_stale_audits_is_not_short() {
+fn a_window_drops_stale_audits_that_fresh_ones_contradict_and_is_not_short() {
     let mut window = Window::default();
     let lasts = LEAVES as u64 * 128;
     (0..60).for_each(|_| window.push(audit([0; 10], reached(5), 0)));
     let now = at(lasts / 2);
+    let far = std::array::from_fn(|at| if at < 8 { 0 } else { 30 });
     for _ in 0..60 {
-        window.push(audit([0; 10], reached(5), now.writes));
-        window.drop_stale(&now);
+        window.push(audit(far, reached(5), now.writes));
+        window.drop_stale(reached(5), &now);
         assert!(!window.is_short());
     }
     assert_eq!(window.len(), 60, "all that were made since, and no other");
+}
+
+/// Where nothing has drifted, a choice must not rest on the few audits that were made again.
+#[test]
+fn stale_audits_count_beside_fresh_ones_that_say_the_same() {
+    let mut window = Window::default();
+    let lasts = LEAVES as u64 * 128;
+    // One of three lacks a neighbour of ten at this effort, before and after.
+    let of = |nth: usize| std::array::from_fn(|at| if at == 9 && nth % 3 == 0 { 30 } else { 0 });
+    (0..WINDOW).for_each(|nth| window.push(audit(of(nth), reached(5), 0)));
+    let now = at(lasts / 2);
+    for fresh in 1..=300 {
+        window.push(audit(of(fresh), reached(5), now.writes));
+        window.drop_stale(reached(5), &now);
+        assert_eq!(window.fresh(&now), fresh);
+        let stale = window.len() - fresh;
+        let most = if fresh < WINDOW_FAIR { WINDOW } else { STALE_PER_FRESH * fresh };
+        assert!(stale <= most && window.len() >= 4 * WINDOW_FAIR, "{stale} beside {fresh}");
+    }
+    assert_eq!(window.len(), 300 + STALE_PER_FRESH * WINDOW_FAIR);
 }
 
 /// An exact search of rows in segments reads and decodes all of them: a second for 1.5 million.
@@ -236,7 +257,7 @@ fn audits_are_made_again_where_leaves_were_split_though_no_row_came() {
     assert!(window.is_stale(&with(LEAVES * 2)));
     assert_eq!(window.fresh(&with(LEAVES * 2)), 0);
     // They count until others are there.
-    window.drop_stale(&with(LEAVES * 2));
+    window.drop_stale(reached(20), &with(LEAVES * 2));
     assert_eq!(window.len(), 60);
     assert!(window.ask_stale(&with(LEAVES * 2)).is_some());
     // Fewer leaves make a search go too far, not too short.
