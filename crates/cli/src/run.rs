@@ -176,7 +176,10 @@ mod tests {
         };
         let checkpoint = "checkpoint: {interval: 1 s, path: kept}\n";
         assert!(of(checkpoint).is_none());
-        assert!(of(&format!("{checkpoint}reads: {{key-file: /etc/key}}\n")).is_none());
+        for guarded in ["key-file: /etc/key", "keystore: /etc/a.p12, password-file: /etc/password"]
+        {
+            assert!(of(&format!("{checkpoint}reads: {{{guarded}}}\n")).is_none(), "{guarded}");
+        }
         let asked = of(&format!("{checkpoint}reads: {{}}\n")).expect("a job to ask");
         assert!(asked.checkpoints.ends_with("kept"), "{}", asked.checkpoints);
     }

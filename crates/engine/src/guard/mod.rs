@@ -398,11 +398,14 @@ impl Guard {
         if now.leaves <= EXACT_LEAVES {
             return false;
         }
-        let classes = (0..CLASSES.len()).chain([USUAL]);
-        for (window, class) in auditor.queries.iter_mut().chain([&mut auditor.rows]).zip(classes) {
+        let in_force = |class| self.reached(class, &now).unwrap_or(Reached::EXACT);
+        for (class, window) in auditor.queries.iter_mut().enumerate() {
             window.forget(&now);
-            window.drop_stale(self.reached(class, &now).unwrap_or(Reached::EXACT), &now);
+            window.drop_stale(None, in_force(class), &now);
         }
+        let class = self.last_class.load(Ordering::Relaxed);
+        auditor.rows.forget(&now);
+        auditor.rows.drop_stale(Some(CLASSES[class]), in_force(class), &now);
         auditor.filtered.forget(&now);
         auditor.is_filtered_turn = !auditor.is_filtered_turn;
         if auditor.is_filtered_turn && self.step_filtered(search, auditor) {

@@ -21,9 +21,8 @@ const WINDOW: usize = 512;
 const WINDOW_OF_MANY: usize = 192;
 /// Neighbours above which an audit is one of many.
 const MANY: usize = 32;
-/// Audits with which a window is no longer short, and fresh audits that make older ones
-/// superfluous. Were the second number smaller, a window that dropped its older audits would stay
-/// short for good.
+/// Audits with which a window is no longer short, and fresh audits from which on older ones may go. Were the
+/// second number smaller, a window that dropped its older audits would stay short for good.
 const WINDOW_FAIR: usize = 48;
 /// Most stale audits that count beside a fresh one.
 const STALE_PER_FRESH: usize = 3;
@@ -95,8 +94,12 @@ impl Moment {
     /// True if so much was written since `then`, or so many leaves were split, that an audit of then should be
     /// made again.
     fn has_moved_on(&self, then: &Moment) -> bool {
-        self.turnovers_since(then) > REFRESHED_AFTER
-            || self.most_growth_since(then) > REFRESHED_GROWTH
+        self.turnovers_since(then) > REFRESHED_AFTER || self.has_split(then)
+    }
+
+    /// True if so many leaves were split since `then` that an audit of then says little of probes.
+    fn has_split(&self, then: &Moment) -> bool {
+        self.most_growth_since(then) > REFRESHED_GROWTH
     }
 
     /// True if so much was written since `then` that an audit of then says little about now.
@@ -218,31 +221,38 @@ impl Window {
         self.audits.len() < WINDOW_FAIR
     }
 
-    /// Drops stale audits once there are enough fresh ones: all of them if the two contradict each other
-    /// about `effort`, since after a drift the stale ones describe rows that are gone; else those beyond
-    /// [`STALE_PER_FRESH`] to a fresh one. A choice by the fresh ones alone, some fifty, would look better on
-    /// these than it is.
-    pub(super) fn drop_stale(&mut self, effort: Reached, now: &Moment) {
+    /// Drops stale audits once there are enough fresh ones: those of before leaves were split, which tell
+    /// nothing of the new ones; all of them if fresh ones find less by `effort`, since after a drift the stale
+    /// ones describe rows that are gone; else those beyond [`STALE_PER_FRESH`] to a fresh one. A choice by the
+    /// fresh ones alone, some fifty, would look better on these than it is. That fresh ones find more is no
+    /// reason: they are looked at after each audit, and of fifty some are lucky.
+    pub(super) fn drop_stale(&mut self, of: Neighbours, effort: Reached, now: &Moment) {
         let fresh = self.fresh(now);
         if fresh < WINDOW_FAIR || fresh == self.len() {
             return;
         }
-        let kept = if self.is_contradicted(effort, now) { 0 } else { STALE_PER_FRESH * fresh };
+        while let Some(at) = self.audits.iter().position(|audit| now.has_split(&audit.at)) {
+            self.audits.remove(at).into_iter().for_each(|audit| self.keep_query(audit));
+        }
+        let kept = if self.is_contradicted(of, effort, now) { 0 } else { STALE_PER_FRESH * fresh };
         while self.len() - fresh > kept {
             let Some(stale) = self.take_stale(now) else { return };
             self.keep_query(stale);
         }
     }
 
-    /// True if fresh audits find another recall of `effort` than stale ones, by more than both may err.
-    fn is_contradicted(&self, effort: Reached, now: &Moment) -> bool {
-        let found = |is_stale: bool| {
+    /// True if fresh audits find less by `effort` than stale ones, by more than both may err.
+    fn is_contradicted(&self, of: Neighbours, effort: Reached, now: &Moment) -> bool {
+        let found = |is_stale: bool| -> Vec<f64> {
             let audits = self.audits.iter().filter(|audit| now.has_moved_on(&audit.at) == is_stale);
-            let shares = audits.map(|audit| audit.corrected(audit.k, effort, now));
-            interval(&shares.collect::<Vec<f64>>())
+            audits.map(|audit| audit.corrected(of.unwrap_or(audit.k), effort, now)).collect()
         };
-        let ((old, old_margin), (new, new_margin)) = (found(true), found(false));
-        (old - new).abs() > old_margin.hypot(new_margin)
+        let (stale, fresh) = (found(true), found(false));
+        if stale.is_empty() || fresh.is_empty() {
+            return false;
+        }
+        let ((old, old_margin), (new, new_margin)) = (interval(&stale), interval(&fresh));
+        old - new > old_margin.hypot(new_margin)
     }
 
     fn keep_query(&mut self, audit: Audit) {

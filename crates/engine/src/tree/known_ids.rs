@@ -18,6 +18,8 @@ const BITS_PER_ID: usize = 12;
 const BITS: u32 = 6;
 /// Ids whose blocks are waited for together.
 const AHEAD: usize = 32;
+/// Threads that fill a filter at most: each looks at all ids.
+const THREADS_MAX: usize = 8;
 /// Least ids that a filter is made for.
 const IDS_MIN: usize = 1 << 14;
 
@@ -36,16 +38,16 @@ pub(super) struct KnownIds {
 }
 
 impl KnownIds {
-    /// The ids of some segments. Cost: some 30 ns per row, shared by the threads.
+    /// The ids of some segments. Cost: each thread looks at all ids, and waits for the memory of its part.
     ///
-    /// * `threads`: at least one.
+    /// * `threads`: at least one; more than [`THREADS_MAX`] are not used.
     pub(super) fn of(segments: &[Arc<LiveSegment>], threads: usize) -> KnownIds {
         let rows: u64 = segments.iter().map(|live| live.live_rows()).sum();
         let ids_max = (rows as usize / 2 * 3).max(IDS_MIN);
         let count = (ids_max * BITS_PER_ID).div_ceil(512);
         let mut blocks: Box<[Block]> = vec![Block::default(); count].into();
         // Each thread has blocks of its own, and looks for their ids among all.
-        let part = count.div_ceil(threads);
+        let part = count.div_ceil(threads.min(THREADS_MAX));
         let ids = std::thread::scope(|scope| {
             let filled = |(at, blocks): (usize, &mut [Block])| {
                 let mut filling = Filling::new(blocks, at * part, count);

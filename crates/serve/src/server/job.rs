@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::sync::{watch, OnceCell};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tower::ServiceExt;
 
 use super::connections::serve;
@@ -43,7 +44,7 @@ pub struct JobPage {
 
 impl JobPage {
     /// Serves the page on an address of this machine. There are no keys: whoever is on this machine sees how
-    /// the job goes, and may ask it.
+    /// the job goes, and may ask it if the page has a box.
     ///
     /// * `asked`: the job that a box of the page asks, from the first question on; `None`: no box.
     ///
@@ -149,9 +150,12 @@ impl Asked {
     }
 
     async fn answer(&self, request: Request) -> Response {
-        match self.interface.get_or_try_init(|| self.open()).await {
-            Ok(interface) => interface.clone().oneshot(request).await.into_response(),
-            Err(failure) => failure.into_response(),
+        let opened = self.interface.get_or_try_init(|| self.open());
+        match timeout(self.settings.limits.request, opened).await {
+            Ok(Ok(interface)) => interface.clone().oneshot(request).await.into_response(),
+            Ok(Err(failure)) => failure.into_response(),
+            // Others who asked before wait for the job too, one after the other.
+            Err(_) => Failure::busy("the job does not answer yet").into_response(),
         }
     }
 

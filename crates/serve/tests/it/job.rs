@@ -212,6 +212,9 @@ fn the_page_of_a_job_asks_it_as_soon_as_it_answers() {
     assert_eq!(ask("/collections/news/points/scroll", &json!({}), &own).0, 404);
     assert_eq!(ask("/mcp", &json!({}), &own).0, 404);
     assert_eq!(ask(QUERY, &body, "http://elsewhere.example").0, 403);
+    let renamed = agent.post(format!("http://{}{QUERY}", page.address));
+    let renamed = renamed.header("host", "elsewhere.example").send(body.to_string());
+    assert_eq!(renamed.expect("an answer").status(), 403);
 }
 
 #[test]

@@ -175,7 +175,7 @@ fn a_window_drops_stale_audits_that_fresh_ones_contradict_and_is_not_short() {
     let far = std::array::from_fn(|at| if at < 8 { 0 } else { 30 });
     for _ in 0..60 {
         window.push(audit(far, reached(5), now.writes));
-        window.drop_stale(reached(5), &now);
+        window.drop_stale(None, reached(5), &now);
         assert!(!window.is_short());
     }
     assert_eq!(window.len(), 60, "all that were made since, and no other");
@@ -192,13 +192,48 @@ fn stale_audits_count_beside_fresh_ones_that_say_the_same() {
     let now = at(lasts / 2);
     for fresh in 1..=300 {
         window.push(audit(of(fresh), reached(5), now.writes));
-        window.drop_stale(reached(5), &now);
+        window.drop_stale(None, reached(5), &now);
         assert_eq!(window.fresh(&now), fresh);
         let stale = window.len() - fresh;
         let most = if fresh < WINDOW_FAIR { WINDOW } else { STALE_PER_FRESH * fresh };
         assert!(stale <= most && window.len() >= 4 * WINDOW_FAIR, "{stale} beside {fresh}");
     }
     assert_eq!(window.len(), 300 + STALE_PER_FRESH * WINDOW_FAIR);
+}
+
+/// Chance makes some fresh audits look easier than the rest, in some of many windows.
+#[test]
+fn lucky_fresh_audits_do_not_decide_alone() {
+    let mut random = SplitMix(17);
+    let now = at(LEAVES as u64 * 64);
+    let mut lost = 0;
+    for _ in 0..200 {
+        let mut window = window(&mut random, WINDOW, reached(60));
+        let mut least = WINDOW;
+        for _ in 0..4 * WINDOW_FAIR {
+            let mut leaf = || (random.below(10) * random.below(10)) as u32;
+            let fresh = audit(std::array::from_fn(|_| leaf()), reached(60), now.writes);
+            window.push(fresh);
+            window.drop_stale(None, reached(60), &now);
+            least = least.min(window.len());
+        }
+        lost += usize::from(least < 3 * WINDOW_FAIR);
+    }
+    assert!(lost <= 30, "{lost} of 200 windows fell to the fresh audits alone");
+}
+
+#[test]
+fn audits_of_before_a_split_go_once_there_are_others() {
+    let mut random = SplitMix(6);
+    let mut window = window(&mut random, 200, reached(20));
+    let split = Moment { leaves: LEAVES * 2, ..at(0) };
+    for fresh in 1..=WINDOW_FAIR {
+        let mut leaf = || (random.below(10) * random.below(10)) as u32;
+        let fresh_one = audit(std::array::from_fn(|_| leaf()), reached(20), 0);
+        window.push(Audit { at: split, ..fresh_one });
+        window.drop_stale(None, reached(20), &split);
+        assert_eq!(window.len(), if fresh < WINDOW_FAIR { 200 + fresh } else { fresh });
+    }
 }
 
 /// An exact search of rows in segments reads and decodes all of them: a second for 1.5 million.
@@ -257,7 +292,7 @@ fn audits_are_made_again_where_leaves_were_split_though_no_row_came() {
     assert!(window.is_stale(&with(LEAVES * 2)));
     assert_eq!(window.fresh(&with(LEAVES * 2)), 0);
     // They count until others are there.
-    window.drop_stale(reached(20), &with(LEAVES * 2));
+    window.drop_stale(None, reached(20), &with(LEAVES * 2));
     assert_eq!(window.len(), 60);
     assert!(window.ask_stale(&with(LEAVES * 2)).is_some());
     // Fewer leaves make a search go too far, not too short.
