@@ -119,8 +119,9 @@ impl Reader {
         self.read_snapshot().scroll(filter, after, limit, with)
     }
 
-    /// Number of rows that match at one moment. Cost: a pass over them. Errors: `Invalid` for a filter
-    /// that does not fit the schema; `Corrupt`, `Io`.
+    /// Number of rows that match at one moment. Cost: a pass over them; without a filter over those in
+    /// memory and those that are gone. Errors: `Invalid` for a filter that does not fit the schema;
+    /// `Corrupt`, `Io`.
     pub fn count(&self, filter: Option<&Filter>) -> Result<u64, Error> {
         self.read_snapshot().count(filter)
     }
@@ -175,9 +176,10 @@ impl ReadSnapshot {
 
     /// As [`Reader::count`], at this moment.
     pub fn count(&self, filter: Option<&Filter>) -> Result<u64, Error> {
-        filter.map_or(Ok(()), |filter| filter.check(&self.reader().schema()))?;
+        let Some(filter) = filter else { return Ok(self.rows().count()) };
+        filter.check(&self.reader().schema())?;
         let mut count = 0;
-        self.rows().for_each_match(filter, &mut |_| count += 1)?;
+        self.rows().for_each_match(Some(filter), &mut |_| count += 1)?;
         Ok(count)
     }
 

@@ -159,6 +159,20 @@ impl Pinned {
         Ok(())
     }
 
+    /// Number of visible rows. Cost: a look at the tombstones of segments, and a pass over the rows in memory.
+    pub(crate) fn count(&self) -> u64 {
+        let mut count = 0;
+        for place in self.memory_places() {
+            let Ok(()) = place.for_each_match(None, &mut |_| count += 1);
+        }
+        for live in &self.view.segments {
+            let mut gone = 0;
+            live.tombstones.for_each(&mut |_, when| gone += u64::from(when <= self.sequence));
+            count += live.segment.rows() - gone;
+        }
+        count
+    }
+
     /// Calls `visit` with the key of every visible row that matches, in any order. Errors: `Corrupt`,
     /// `Io`.
     pub(crate) fn for_each_match(

@@ -63,6 +63,7 @@ fn of_shards(model: &Model, keep: &dyn Fn(u16) -> bool) -> Model {
 fn check(engine: &Engine, model: &Model) -> f64 {
     assert_eq!(rows(engine), *model);
     assert_eq!(engine.stats().index.live, model.len() as u64);
+    assert_eq!(engine.reader().count(None).expect("rows"), model.len() as u64);
     let (mut random, mut hits) = (SplitMix(77), 0);
     for _ in 0..40 {
         let query = vector(&mut random);

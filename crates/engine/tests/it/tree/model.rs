@@ -74,6 +74,7 @@ impl Run {
         let expected = truth(&self.model, &query, 10);
         let reader = self.engine.reader();
         assert_eq!(ask(&reader, &query, 10, Effort::Exact), expected);
+        assert_eq!(reader.count(None).expect("rows that can be read"), self.model.len() as u64);
         let radius = expected.last().map_or(1.0, |row| row.distance);
         let (mut near, mut scratch) = (Vec::new(), vstream_engine::Scratch::new());
         reader

@@ -35,6 +35,8 @@ struct Held {
 
 impl Held {
     fn check(&self, random: &mut SplitMix, what: &str) {
+        let lives = self.model.iter().flatten().count() as u64;
+        assert_eq!(self.moment.count(None).expect("rows"), lives, "{what}");
         let cell = random.below(CELLS);
         let query = vector_of(random.next(), cell);
         let mut found = Vec::new();
