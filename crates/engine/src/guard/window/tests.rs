@@ -187,7 +187,9 @@ fn stale_audits_count_beside_fresh_ones_that_say_the_same() {
     let mut window = Window::default();
     let lasts = LEAVES as u64 * 128;
     // One of three lacks a neighbour of ten at this effort, before and after.
-    let of = |nth: usize| std::array::from_fn(|at| if at == 9 && nth % 3 == 0 { 30 } else { 0 });
+    let of = |nth: usize| {
+        std::array::from_fn(|at| if at == 9 && nth.is_multiple_of(3) { 30 } else { 0 })
+    };
     (0..WINDOW).for_each(|nth| window.push(audit(of(nth), reached(5), 0)));
     let now = at(lasts / 2);
     for fresh in 1..=300 {
