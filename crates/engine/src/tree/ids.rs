@@ -77,7 +77,7 @@ impl IdTable {
         self.find_in(self.bucket_of(id), id)
     }
 
-    /// The bucket of an id, of which it prefetches where it lies.
+    /// Finds the bucket of an id, and prefetches the place of its entries for [`IdTable::prefetch`].
     #[inline]
     pub(crate) fn approach(&self, id: u64) -> usize {
         let at = self.bucket_of(id);
@@ -182,7 +182,7 @@ impl Entries {
     fn prefetch(&self, range: Range<usize>) {
         let bytes = range.start * self.entry_bytes()..range.end * self.entry_bytes();
         kernels::prefetch(&self.packed[bytes.clone()]);
-        // The line of the last entry, if the first does not begin one.
+        // Entries that do not begin a cache line end in one more.
         kernels::prefetch(&self.packed[bytes.end..bytes.end + 1]);
     }
 

@@ -132,7 +132,7 @@ impl<'a> Filling<'a> {
     #[inline]
     fn insert(&mut self, id: u64) {
         let (block, bits) = place(id, self.count);
-        // Wraps for blocks before the first: those of others are in no case below the length.
+        // A block before the first becomes a huge number, so one comparison rules out both ends.
         let block = block.wrapping_sub(self.first);
         if block < self.blocks.len() {
             kernels::prefetch(&self.blocks[block..block + 1]);
