@@ -20,6 +20,8 @@ import java.util.List;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -38,6 +40,9 @@ class JobReaderIT {
 
     /** Ids behind the newest one of an answer that may still be written, in some partition. */
     private static final int UNSETTLED = 250;
+
+    /** The gate at which all is written, so that a reader that starts late still finds rows. */
+    private static final int ALL_WRITTEN = 1;
 
     private static final ReadOptions PATIENT =
             new ReadOptions("", null, Duration.ofSeconds(20), 10);
@@ -61,7 +66,8 @@ class JobReaderIT {
                     return new Scenario(paced, checkpoints)
                             .rebalancing("cells")
                             .with(failure)
-                            .readable();
+                            .readable()
+                            .atGates(stage -> reading.beforeGate(stage));
                 },
                 scenario -> readings.get(readings.size() - 1).end() && scenario.adopted() > 0);
         readings.forEach(
@@ -98,6 +104,7 @@ class JobReaderIT {
         private final List<String> wrong = new ArrayList<>();
         private final Thread thread;
         private volatile boolean ended;
+        private final CountDownLatch settledOnce = new CountDownLatch(1);
         private int exact;
         private int near;
         private int found;
@@ -184,7 +191,10 @@ class JobReaderIT {
                 there.removeAll(expected);
                 wrong.add("missing " + missing + ", should not be there " + there);
             }
-            exact += expected.isEmpty() ? 0 : 1;
+            if (!expected.isEmpty()) {
+                exact++;
+                settledOnce.countDown();
+            }
         }
 
         private void askNear(Asking job, List<Long> ids, SplittableRandom random) throws Exception {
@@ -192,6 +202,19 @@ class JobReaderIT {
             long[] answer = job.ask(last.get(id), 1, false);
             near++;
             found += answer.length == 1 && answer[0] == id ? 1 : 0;
+        }
+
+        /** Keeps the job running until a whole answer has been checked, or reading has failed. */
+        private void beforeGate(int stage) {
+            try {
+                while (stage == ALL_WRITTEN
+                        && thread.isAlive()
+                        && !settledOnce.await(10, TimeUnit.MILLISECONDS)) {
+                    // Ends with the answer, or with the reader: each question has a deadline.
+                }
+            } catch (InterruptedException e) {
+                Thread.currentThread().interrupt();
+            }
         }
 
         private boolean end() {
