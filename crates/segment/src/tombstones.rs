@@ -1,71 +1,141 @@
 //! The tombstones of a segment: its deleted rows, each with the sequence of its deletion.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-/// Rows of a chunk; the first tombstone of a chunk allocates memory for all of them.
+/// Rows of a chunk; the first tombstone of a chunk allocates a bit for each of them.
 const CHUNK: usize = 1024;
-/// The sequence that stands for a live row.
+/// Rows of a word of bits.
+const WORD: usize = u64::BITS as usize;
+/// Entries of the first part of a chunk's list. Each later part is as long as all before it.
+const FIRST: usize = 8;
+/// Parts of a list with an entry for each row of a chunk.
+const PARTS: usize = (CHUNK / FIRST).ilog2() as usize + 1;
+/// In place of a sequence where there is no tombstone.
 const NEVER: u64 = u64::MAX;
-/// What a row without a tombstone has in place of a distance, and one whose sequence is too far away.
-const NONE: u32 = u32::MAX;
-const FAR: u32 = u32::MAX - 1;
-/// How far below that of the first tombstone of a chunk a sequence may be.
-const BELOW: u64 = 1 << 31;
 
 /// Tombstones of the rows of a segment: one writer, any number of readers, no lock.
 ///
 /// A tombstone holds the sequence of the write that deleted or replaced the row: a delete, or an
-/// upsert of its id. A reader that pinned an earlier sequence still sees the row. Memory: 4 bytes
-/// per row in each chunk of 1,024 rows that has a tombstone, none elsewhere; 12 bytes in a chunk whose
-/// sequences are two billion writes apart.
+/// upsert of its id. A reader that pinned an earlier sequence still sees the row. Memory: some 350
+/// bytes in each chunk of 1,024 rows that has a tombstone, and 12 to 24 bytes per tombstone with a
+/// sequence other than 0, which stands for rows that were never part of the collection's segment.
 pub struct Tombstones {
-    chunks: Box<[OnceLock<Chunk>]>,
+    chunks: Box<[OnceLock<Box<Chunk>>]>,
     rows: u32,
     count: AtomicU64,
 }
 
+/// A bit per row, and the sequences in a list, in the order in which they came.
+///
+/// The writer stores the sequence, then `latest`, then the bit: who has seen the bit sees both.
+#[derive(Default)]
 struct Chunk {
-    base: u64,
-    /// By row the distance of its tombstone's sequence to `base`, [`NONE`] or [`FAR`].
-    near: Box<[AtomicU32]>,
-    /// By row the sequences that are too far away, once there is one.
-    far: OnceLock<Box<[AtomicU64]>>,
+    /// Set where a row has a tombstone.
+    bits: [AtomicU64; CHUNK / WORD],
+    /// The greatest sequence so far. Who pinned it, or a later one, sees no row that has a bit.
+    latest: AtomicU64,
+    /// Entries in use. A row that has a bit and no entry was deleted with sequence 0.
+    len: AtomicU32,
+    list: [OnceLock<Box<[Entry]>>; PARTS],
+}
+
+/// Halves of a sequence, since this takes 12 bytes and not 16.
+#[derive(Default)]
+struct Entry {
+    high: AtomicU32,
+    low: AtomicU32,
+    offset: AtomicU16,
+}
+
+impl Entry {
+    fn set(&self, offset: usize, sequence: u64) {
+        self.high.store((sequence >> 32) as u32, Ordering::Relaxed);
+        self.low.store(sequence as u32, Ordering::Relaxed);
+        self.offset.store(offset as u16, Ordering::Relaxed);
+    }
+
+    fn offset(&self) -> usize {
+        self.offset.load(Ordering::Relaxed).into()
+    }
+
+    fn sequence(&self) -> u64 {
+        let high = u64::from(self.high.load(Ordering::Relaxed));
+        high << 32 | u64::from(self.low.load(Ordering::Relaxed))
+    }
+}
+
+/// Entries of a part, and the entries before it.
+fn part(number: usize) -> (usize, usize) {
+    match number {
+        0 => (FIRST, 0),
+        _ => (FIRST << (number - 1), FIRST << (number - 1)),
+    }
 }
 
 impl Chunk {
-    /// No tombstone; the first will have this sequence.
-    fn new(first: u64) -> Chunk {
-        let near = (0..CHUNK).map(|_| AtomicU32::new(NONE)).collect();
-        Chunk { base: first.saturating_sub(BELOW), near, far: OnceLock::new() }
-    }
-
-    /// The sequence of a row's tombstone, [`NEVER`] without one.
-    ///
-    /// Who pinned that sequence has seen it published, after all that this reads was written; for
-    /// everybody else [`NEVER`] is as good.
     #[inline]
-    fn sequence(&self, offset: usize) -> u64 {
-        match self.near[offset].load(Ordering::Relaxed) {
-            NONE => NEVER,
-            FAR => self.far.get().map_or(NEVER, |far| far[offset].load(Ordering::Relaxed)),
-            distance => self.base + u64::from(distance),
-        }
+    fn has(&self, offset: usize) -> bool {
+        self.bits[offset / WORD].load(Ordering::Acquire) >> (offset % WORD) & 1 == 1
     }
 
-    fn set(&self, offset: usize, sequence: u64) {
-        let distance = sequence.checked_sub(self.base).filter(|&distance| distance < FAR.into());
-        let near = distance.map_or(FAR, |distance| distance as u32);
-        if near == FAR {
-            let none = || (0..CHUNK).map(|_| AtomicU64::new(NEVER)).collect();
-            self.far.get_or_init(none)[offset].store(sequence, Ordering::Relaxed);
+    /// The sequence of a row that has a bit. Cost: a pass over the list.
+    #[cold]
+    fn sequence(&self, offset: usize) -> u64 {
+        self.entries().find(|entry| entry.offset() == offset).map_or(0, Entry::sequence)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let len = self.len.load(Ordering::Acquire) as usize;
+        self.list.iter().map_while(OnceLock::get).flat_map(|part| part.iter()).take(len)
+    }
+
+    /// Who pinned a sequence has seen it published, after all that this reads was written; for later
+    /// tombstones it makes no difference whether they are seen.
+    #[inline]
+    fn is_visible(&self, offset: usize, pin: u64) -> bool {
+        !self.has(offset)
+            || self.latest.load(Ordering::Relaxed) > pin && self.sequence(offset) > pin
+    }
+
+    /// Adds a tombstone that is not there yet.
+    fn add(&self, offset: usize, sequence: u64) {
+        if sequence > 0 {
+            let len = self.len.load(Ordering::Relaxed) as usize;
+            let number = (len / FIRST).checked_ilog2().map_or(0, |of| of as usize + 1);
+            let (size, before) = part(number);
+            let entries =
+                self.list[number].get_or_init(|| (0..size).map(|_| Entry::default()).collect());
+            entries[len - before].set(offset, sequence);
+            self.len.store(len as u32 + 1, Ordering::Release);
+            self.latest.fetch_max(sequence, Ordering::Relaxed);
         }
-        self.near[offset].store(near, Ordering::Relaxed);
+        self.bits[offset / WORD].fetch_or(1 << (offset % WORD), Ordering::Release);
+    }
+
+    /// By row the sequence of its tombstone, [`NEVER`] without one.
+    fn sequences(&self) -> [u64; CHUNK] {
+        let mut all = [NEVER; CHUNK];
+        for (word, all) in self.bits.iter().zip(all.chunks_exact_mut(WORD)) {
+            let bits = word.load(Ordering::Acquire);
+            all.iter_mut()
+                .enumerate()
+                .filter(|(at, _)| bits >> at & 1 == 1)
+                .for_each(|(_, of)| *of = 0);
+        }
+        for entry in self.entries() {
+            let of = &mut all[entry.offset()];
+            if *of != NEVER {
+                *of = entry.sequence();
+            }
+        }
+        all
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.near) + self.far.get().map_or(0, |far| size_of_val(&**far))
+        let parts = self.list.iter().filter_map(OnceLock::get);
+        size_of::<Chunk>() + parts.map(|part| size_of_val(&**part)).sum::<usize>()
     }
 }
 
@@ -85,20 +155,21 @@ impl Tombstones {
         assert!(row < self.rows, "a row of the segment");
         assert!(sequence < NEVER, "a sequence that was given out");
         let (chunk, offset) = (row as usize / CHUNK, row as usize % CHUNK);
-        let chunk = self.chunks[chunk].get_or_init(|| Chunk::new(sequence));
-        if chunk.sequence(offset) != NEVER {
+        let chunk = self.chunks[chunk].get_or_init(Box::default);
+        if chunk.has(offset) {
             return false;
         }
-        chunk.set(offset, sequence);
+        chunk.add(offset, sequence);
         self.count.fetch_add(1, Ordering::Relaxed);
         true
     }
 
-    /// True if a reader that pinned `pin` sees the row.
+    /// True if a reader that pinned `pin` sees the row. Cost: a bit where the chunk's newest tombstone
+    /// is not newer than `pin`, else a pass over its list for a row that has a tombstone.
     #[inline]
     pub fn is_visible(&self, row: u32, pin: u64) -> bool {
         let (chunk, offset) = (row as usize / CHUNK, row as usize % CHUNK);
-        self.chunks[chunk].get().is_none_or(|chunk| chunk.sequence(offset) > pin)
+        self.chunks[chunk].get().is_none_or(|chunk| chunk.is_visible(offset, pin))
     }
 
     /// Calls `visit` with row and sequence of every tombstone, in the order of the rows.
@@ -113,8 +184,9 @@ impl Tombstones {
         while row < end {
             let (at, next) = (row as usize / CHUNK, (row / CHUNK as u32 + 1) * CHUNK as u32);
             if let Some(chunk) = self.chunks[at].get() {
+                let sequences = chunk.sequences();
                 for row in row..end.min(next) {
-                    let sequence = chunk.sequence(row as usize % CHUNK);
+                    let sequence = sequences[row as usize % CHUNK];
                     if sequence != NEVER {
                         visit(row, sequence);
                     }
@@ -132,38 +204,10 @@ impl Tombstones {
     /// Bytes of memory held.
     pub fn memory_bytes(&self) -> u64 {
         let chunks = self.chunks.iter().filter_map(OnceLock::get);
-        let held: usize = chunks.map(Chunk::memory_bytes).sum();
+        let held: usize = chunks.map(|chunk| chunk.memory_bytes()).sum();
         (size_of_val(&*self.chunks) + held) as u64
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sequences_far_apart_are_kept_as_they_are() {
-        let tombstones = Tombstones::none(3_000);
-        let near = [(5, 7), (6, 7), (1_023, 0), (900, 4_000_000_000)];
-        let far = [(7, 1 << 40), (8, u64::MAX - 1), (2_050, 1 << 50), (2_051, 3), (2_999, 1 << 51)];
-        let before = tombstones.memory_bytes();
-        for (row, sequence) in near {
-            assert!(tombstones.add(row, sequence) && !tombstones.add(row, sequence + 1));
-        }
-        assert_eq!(tombstones.memory_bytes() - before, 4_096);
-        for (row, sequence) in far {
-            assert!(tombstones.add(row, sequence) && !tombstones.add(row, 1));
-        }
-        let mut expected = [&near[..], &far[..]].concat();
-        expected.sort_unstable();
-        let mut found = Vec::new();
-        tombstones.for_each(&mut |row, sequence| found.push((row, sequence)));
-        assert_eq!(found, expected);
-        for (row, sequence) in expected {
-            assert!(!tombstones.is_visible(row, sequence), "{row}");
-            assert!(sequence == 0 || tombstones.is_visible(row, sequence - 1), "{row}");
-        }
-        assert!(tombstones.is_visible(1_500, u64::MAX - 1) && tombstones.is_visible(4, 9));
-        assert_eq!(tombstones.count(), 9);
-    }
-}
+mod tests;

@@ -192,6 +192,7 @@ impl Pinned {
             // Reads one segment after the other and bypasses the cache: this scans every code.
             for at in 0..self.segments().count() {
                 rows += self.scan_segments(&[at], depth, |view| view.passing(), scratch)?;
+                scratch.keep_useful(at);
             }
             stats.rows += loose + rows;
             let mut candidates = merged(scratch, &ranks);

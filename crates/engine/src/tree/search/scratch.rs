@@ -59,6 +59,15 @@ impl TreeScratch {
         memory.chain(self.segments.iter().map(|state| state.costs.as_slice()))
     }
 
+    /// Drops a segment's candidates that others are better than, and their memory: where every code is
+    /// scanned, the first segments find most of what passes, and the last ones push it out.
+    pub(in crate::tree) fn keep_useful(&mut self, segment: usize) {
+        let bound = self.best.bound();
+        let found = &mut self.segments[segment].candidates;
+        found.retain(|row| row.estimate.total_cmp(&bound).is_le());
+        found.shrink_to_fit();
+    }
+
     /// The candidates, place by place.
     pub(in crate::tree) fn candidates(&self) -> impl Iterator<Item = &[Candidate]> {
         let memory = self.memory.iter().map(|state| state.candidates.as_slice());

@@ -24,11 +24,10 @@ public final class PythonJob implements AutoCloseable {
      *
      * @throws IOException if there is no Python: {@code make python} makes one
      */
-    public PythonJob(Path checkpoints) throws IOException {
+    public PythonJob(String checkpoints) throws IOException {
         Path example = Path.of(System.getProperty("vstream.examples.dir"), "python", "ask_job.py");
         String python = System.getProperty("vstream.python");
-        List<String> command =
-                List.of(python, example.toString(), checkpoints.toUri().toString(), "20");
+        List<String> command = List.of(python, example.toString(), checkpoints, "20");
         process =
                 new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.INHERIT).start();
         questions = process.outputWriter(StandardCharsets.UTF_8);

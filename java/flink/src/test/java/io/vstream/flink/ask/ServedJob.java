@@ -32,10 +32,10 @@ public final class ServedJob implements AutoCloseable {
      * @param more options of the command
      * @throws IOException with what the server says, if it does not start
      */
-    public ServedJob(Path checkpoints, String... more) throws IOException {
+    public ServedJob(String checkpoints, String... more) throws IOException {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("vstream.native.dir"), "vstream").toString());
-        command.addAll(List.of("serve", "--job", checkpoints.toUri().toString()));
+        command.addAll(List.of("serve", "--job", checkpoints));
         command.addAll(List.of("--job-deadline", "20000", "--listen", "127.0.0.1:0"));
         command.addAll(List.of(more));
         process = new ProcessBuilder(command).redirectErrorStream(true).start();

@@ -20,6 +20,8 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** Checkpoints on a real server that speaks S3: {@code make test-s3} starts one. */
 @EnabledIfEnvironmentVariable(named = "VSTREAM_TEST_S3", matches = "s3://.+")
@@ -110,6 +112,26 @@ class ObjectStoreIT {
                                 .differences(3))
                 .as("seed %d", SEED + 1)
                 .isEmpty();
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void aJobWithCheckpointsInTheStoreIsAskedFromOutside(boolean others) throws Exception {
+        int writes = 10_000;
+        WriteScript script =
+                new WriteScript(8, SEED + 3, true, 600, writes, 40, 4_000, 1_000, writes);
+        Reading reading = new Reading(script, bucket, others);
+        List<String> wrong =
+                new Scenario(script, bucket)
+                        .readable()
+                        .failingAfter(5_000)
+                        .atGates(reading::beforeGate)
+                        .differences(3);
+        reading.end();
+        assertThat(wrong).as("seed %d", script.seed()).isEmpty();
+        assertThat(reading.wrong()).as("seed %d", script.seed()).isEmpty();
+        assertThat(reading.hasFound()).as(reading.toString()).isTrue();
+        System.out.println(reading);
     }
 
     @Test

@@ -268,11 +268,11 @@ class ReadEndpointTest {
         String[] known = {
             "--job-key", keyFile.toString(), "--job-certificates", certificate.toString()
         };
-        try (ServedJob server = new ServedJob(folder, known)) {
+        try (ServedJob server = new ServedJob(folder.toUri().toString(), known)) {
             assertThat(server.ask(vector(7), 2, true)).startsWith(7);
         }
         known[1] = Files.writeString(folder.resolve("wrong"), "another").toString();
-        assertThatThrownBy(() -> new ServedJob(folder, known))
+        assertThatThrownBy(() -> new ServedJob(folder.toUri().toString(), known))
                 .hasMessageContaining("a partition of the job does not take this key");
     }
 
