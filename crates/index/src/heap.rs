@@ -29,29 +29,41 @@ pub fn give_back_heap() {
     }
 }
 
-/// Gives the process a heap per processor: for programs whose memory is an engine's, which call it first of
-/// all. A library leaves that to its program.
+/// Gives the process a heap per processor, and large blocks pages of their own: for programs whose memory is
+/// an engine's, which call it first of all. A library leaves that to its program.
 ///
 /// glibc makes up to eight heaps per processor, and what one thread has freed in its own another does
-/// not get. Does nothing if the environment has `MALLOC_ARENA_MAX` or `GLIBC_TUNABLES`, and with other C
-/// libraries.
+/// not get. Once a block of up to 32 MB was freed, it takes the next ones of that size from a heap, where
+/// small blocks come to lie between them. Does nothing if the environment has `MALLOC_ARENA_MAX` or
+/// `GLIBC_TUNABLES`, and with other C libraries.
 pub fn share_heaps() {
     let is_told = |name| std::env::var_os(name).is_some();
     if !is_told("MALLOC_ARENA_MAX") && !is_told("GLIBC_TUNABLES") {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        limit_heaps(processors);
+        set_heaps(processors);
     }
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn limit_heaps(most: usize) {
+fn set_heaps(most: usize) {
+    /// Blocks of at least this many bytes lie outside of the heaps.
+    const APART: libc::c_int = 256 << 10;
+    /// Free bytes at the end of a heap that it keeps.
+    const KEPT: libc::c_int = 1 << 20;
     let most = libc::c_int::try_from(most).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the call takes no pointer and changes no memory that is in use.
-    unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
+    let settings = [
+        (libc::M_ARENA_MAX, most),
+        (libc::M_MMAP_THRESHOLD, APART),
+        (libc::M_TRIM_THRESHOLD, KEPT),
+    ];
+    for (setting, value) in settings {
+        // SAFETY: the call takes no pointer and changes no memory that is in use.
+        unsafe { libc::mallopt(setting, value) };
+    }
 }
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn limit_heaps(_most: usize) {}
+fn set_heaps(_most: usize) {}
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn trim() {
