@@ -34,11 +34,11 @@ pub fn give_back_heap() {
 ///
 /// glibc makes up to eight heaps per processor, and what one thread has freed in its own another does
 /// not get. Once a block of up to 32 MB was freed, it takes the next ones of that size from a heap, where
-/// small blocks come to lie between them. Does nothing if the environment has `MALLOC_ARENA_MAX` or
-/// `GLIBC_TUNABLES`, and with other C libraries.
+/// small blocks come to lie between them. Leaves alone what the environment sets by `MALLOC_ARENA_MAX`,
+/// `MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_`, and all of it where that has `GLIBC_TUNABLES`. Does
+/// nothing with other C libraries.
 pub fn share_heaps() {
-    let is_told = |name| std::env::var_os(name).is_some();
-    if !is_told("MALLOC_ARENA_MAX") && !is_told("GLIBC_TUNABLES") {
+    if std::env::var_os("GLIBC_TUNABLES").is_none() {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         set_heaps(processors);
     }
@@ -46,19 +46,21 @@ pub fn share_heaps() {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn set_heaps(most: usize) {
-    /// Blocks of at least this many bytes lie outside of the heaps.
+    /// Blocks of at least this many bytes take pages of their own, where no heap has room for them.
     const APART: libc::c_int = 256 << 10;
     /// Free bytes at the end of a heap that it keeps.
     const KEPT: libc::c_int = 1 << 20;
     let most = libc::c_int::try_from(most).unwrap_or(libc::c_int::MAX);
     let settings = [
-        (libc::M_ARENA_MAX, most),
-        (libc::M_MMAP_THRESHOLD, APART),
-        (libc::M_TRIM_THRESHOLD, KEPT),
+        ("MALLOC_ARENA_MAX", libc::M_ARENA_MAX, most),
+        ("MALLOC_MMAP_THRESHOLD_", libc::M_MMAP_THRESHOLD, APART),
+        ("MALLOC_TRIM_THRESHOLD_", libc::M_TRIM_THRESHOLD, KEPT),
     ];
-    for (setting, value) in settings {
-        // SAFETY: the call takes no pointer and changes no memory that is in use.
-        unsafe { libc::mallopt(setting, value) };
+    for (name, setting, value) in settings {
+        if std::env::var_os(name).is_none() {
+            // SAFETY: the call takes no pointer and changes no memory that is in use.
+            unsafe { libc::mallopt(setting, value) };
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tombstones of a segment: its deleted rows, each with the sequence of its deletion.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
 /// Rows of a chunk; the first tombstone of a chunk allocates a bit for each of them.
@@ -12,15 +12,18 @@ const WORD: usize = u64::BITS as usize;
 const FIRST: usize = 8;
 /// Parts of a list with an entry for each row of a chunk.
 const PARTS: usize = (CHUNK / FIRST).ilog2() as usize + 1;
+/// Bits that an entry has for a sequence's distance to the chunk's base.
+const DISTANCE: u32 = 44;
 /// In place of a sequence where there is no tombstone.
 const NEVER: u64 = u64::MAX;
 
 /// Tombstones of the rows of a segment: one writer, any number of readers, no lock.
 ///
 /// A tombstone holds the sequence of the write that deleted or replaced the row: a delete, or an
-/// upsert of its id. A reader that pinned an earlier sequence still sees the row. Memory: some 350
-/// bytes in each chunk of 1,024 rows that has a tombstone, and 12 to 24 bytes per tombstone with a
-/// sequence other than 0, which stands for rows that were never part of the collection's segment.
+/// upsert of its id. A reader that pinned an earlier sequence still sees the row. Memory: some 370
+/// bytes in each chunk of 1,024 rows that has a tombstone, and a list of 8, 16, 32 and so on entries of 8
+/// bytes, one for each run of successive rows that have gone one after the other with one sequence. Rows
+/// with sequence 0, which no reader has seen, take no entry.
 pub struct Tombstones {
     chunks: Box<[OnceLock<Box<Chunk>>]>,
     rows: u32,
@@ -30,65 +33,94 @@ pub struct Tombstones {
 /// A bit per row, and the sequences in a list, in the order in which they came.
 ///
 /// The writer stores the sequence, then `latest`, then the bit: who has seen the bit sees both.
-#[derive(Default)]
 struct Chunk {
     /// Set where a row has a tombstone.
     bits: [AtomicU64; CHUNK / WORD],
     /// The greatest sequence so far. Who pinned it, or a later one, sees no row that has a bit.
     latest: AtomicU64,
-    /// Entries in use. A row that has a bit and no entry was deleted with sequence 0.
+    /// What the distances of entries begin at.
+    base: u64,
+    /// Entries in use, each an [`Entry`].
     len: AtomicU32,
-    list: [OnceLock<Box<[Entry]>>; PARTS],
+    list: [OnceLock<Box<[AtomicU64]>>; PARTS],
+    /// By row sequences that are too far from `base` for an entry, once there is one; 0 for none.
+    far: OnceLock<Box<[AtomicU64]>>,
 }
 
-/// Halves of a sequence, since this takes 12 bytes and not 16.
-#[derive(Default)]
+/// Successive rows whose tombstones have one sequence.
+#[derive(Clone, Copy)]
 struct Entry {
-    high: AtomicU32,
-    low: AtomicU32,
-    offset: AtomicU16,
+    first: usize,
+    rows: usize,
+    distance: u64,
 }
 
 impl Entry {
-    fn set(&self, offset: usize, sequence: u64) {
-        self.high.store((sequence >> 32) as u32, Ordering::Relaxed);
-        self.low.store(sequence as u32, Ordering::Relaxed);
-        self.offset.store(offset as u16, Ordering::Relaxed);
+    fn packed(self) -> u64 {
+        (self.distance * CHUNK as u64 + self.rows as u64 - 1) * CHUNK as u64 + self.first as u64
     }
 
-    fn offset(&self) -> usize {
-        self.offset.load(Ordering::Relaxed).into()
+    fn of(packed: u64) -> Entry {
+        let (rest, first) = (packed / CHUNK as u64, packed as usize % CHUNK);
+        Entry { first, rows: rest as usize % CHUNK + 1, distance: rest / CHUNK as u64 }
     }
 
-    fn sequence(&self) -> u64 {
-        let high = u64::from(self.high.load(Ordering::Relaxed));
-        high << 32 | u64::from(self.low.load(Ordering::Relaxed))
+    fn range(self) -> Range<usize> {
+        self.first..self.first + self.rows
     }
 }
 
-/// Entries of a part, and the entries before it.
-fn part(number: usize) -> (usize, usize) {
-    match number {
-        0 => (FIRST, 0),
-        _ => (FIRST << (number - 1), FIRST << (number - 1)),
+/// The part of a list in which an entry is, and its place there.
+fn place(at: usize) -> (usize, usize) {
+    match (at / FIRST).checked_ilog2() {
+        None => (0, at),
+        Some(log) => (log as usize + 1, at - (FIRST << log)),
     }
+}
+
+/// Entries of a part.
+fn entries_of(part: usize) -> usize {
+    FIRST << part.saturating_sub(1)
 }
 
 impl Chunk {
+    /// No tombstone; the first will have this sequence.
+    fn new(first: u64) -> Chunk {
+        Chunk {
+            bits: Default::default(),
+            latest: AtomicU64::new(0),
+            base: first.saturating_sub(1 << (DISTANCE - 1)),
+            len: AtomicU32::new(0),
+            list: Default::default(),
+            far: OnceLock::new(),
+        }
+    }
+
     #[inline]
     fn has(&self, offset: usize) -> bool {
         self.bits[offset / WORD].load(Ordering::Acquire) >> (offset % WORD) & 1 == 1
     }
 
+    fn has_any(&self, offsets: &Range<usize>) -> bool {
+        let words = &self.bits[offsets.start / WORD..offsets.end.div_ceil(WORD)];
+        words.iter().any(|word| word.load(Ordering::Acquire) != 0)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        let len = self.len.load(Ordering::Acquire) as usize;
+        let all = self.list.iter().map_while(OnceLock::get).flat_map(|part| part.iter());
+        all.take(len).map(|entry| Entry::of(entry.load(Ordering::Relaxed)))
+    }
+
     /// The sequence of a row that has a bit. Cost: a pass over the list.
     #[cold]
     fn sequence(&self, offset: usize) -> u64 {
-        self.entries().find(|entry| entry.offset() == offset).map_or(0, Entry::sequence)
+        let entry = self.entries().find(|entry| entry.range().contains(&offset));
+        entry.map_or_else(|| self.far_sequence(offset), |entry| self.base + entry.distance)
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
-        let len = self.len.load(Ordering::Acquire) as usize;
-        self.list.iter().map_while(OnceLock::get).flat_map(|part| part.iter()).take(len)
+    fn far_sequence(&self, offset: usize) -> u64 {
+        self.far.get().map_or(0, |far| far[offset].load(Ordering::Relaxed))
     }
 
     /// Who pinned a sequence has seen it published, after all that this reads was written; for later
@@ -101,40 +133,61 @@ impl Chunk {
 
     /// Adds a tombstone that is not there yet.
     fn add(&self, offset: usize, sequence: u64) {
-        if sequence > 0 {
-            let len = self.len.load(Ordering::Relaxed) as usize;
-            let number = (len / FIRST).checked_ilog2().map_or(0, |of| of as usize + 1);
-            let (size, before) = part(number);
-            let entries =
-                self.list[number].get_or_init(|| (0..size).map(|_| Entry::default()).collect());
-            entries[len - before].set(offset, sequence);
-            self.len.store(len as u32 + 1, Ordering::Release);
-            self.latest.fetch_max(sequence, Ordering::Relaxed);
+        let distance = sequence.checked_sub(self.base).filter(|&of| of < 1 << DISTANCE);
+        match distance {
+            _ if sequence == 0 => (),
+            Some(distance) => self.list(offset, distance),
+            None => {
+                let none = || (0..CHUNK).map(|_| AtomicU64::new(0)).collect();
+                self.far.get_or_init(none)[offset].store(sequence, Ordering::Relaxed);
+            }
         }
+        self.latest.fetch_max(sequence, Ordering::Relaxed);
         self.bits[offset / WORD].fetch_or(1 << (offset % WORD), Ordering::Release);
     }
 
-    /// By row the sequence of its tombstone, [`NEVER`] without one.
-    fn sequences(&self) -> [u64; CHUNK] {
-        let mut all = [NEVER; CHUNK];
-        for (word, all) in self.bits.iter().zip(all.chunks_exact_mut(WORD)) {
-            let bits = word.load(Ordering::Acquire);
-            all.iter_mut()
-                .enumerate()
-                .filter(|(at, _)| bits >> at & 1 == 1)
-                .for_each(|(_, of)| *of = 0);
-        }
-        for entry in self.entries() {
-            let of = &mut all[entry.offset()];
-            if *of != NEVER {
-                *of = entry.sequence();
+    /// Makes the last entry longer if the row comes next, or adds one.
+    fn list(&self, offset: usize, distance: u64) {
+        let len = self.len.load(Ordering::Relaxed) as usize;
+        if let Some(last) = len.checked_sub(1) {
+            let (part, at) = place(last);
+            let last = &self.list[part].get().expect("a part with entries in use")[at];
+            let entry = Entry::of(last.load(Ordering::Relaxed));
+            if entry.distance == distance && entry.range().end == offset {
+                let longer = Entry { rows: entry.rows + 1, ..entry };
+                last.store(longer.packed(), Ordering::Relaxed);
+                return;
             }
         }
-        all
+        let (part, at) = place(len);
+        let entries = || (0..entries_of(part)).map(|_| AtomicU64::new(0)).collect();
+        let entry = Entry { first: offset, rows: 1, distance };
+        self.list[part].get_or_init(entries)[at].store(entry.packed(), Ordering::Relaxed);
+        self.len.store(len as u32 + 1, Ordering::Release);
+    }
+
+    /// Calls `visit` with offset and sequence of every tombstone of some successive rows.
+    fn for_each_in(&self, offsets: Range<usize>, visit: &mut dyn FnMut(usize, u64)) {
+        if !self.has_any(&offsets) {
+            return;
+        }
+        let bits: [u64; CHUNK / WORD] =
+            std::array::from_fn(|word| self.bits[word].load(Ordering::Acquire));
+        let mut sequences = [0; CHUNK];
+        for entry in self.entries() {
+            let here = entry.first.max(offsets.start)..entry.range().end.min(offsets.end);
+            if !here.is_empty() {
+                sequences[here].fill(self.base + entry.distance);
+            }
+        }
+        for offset in offsets.filter(|offset| bits[offset / WORD] >> (offset % WORD) & 1 == 1) {
+            let listed = sequences[offset];
+            visit(offset, if listed > 0 { listed } else { self.far_sequence(offset) });
+        }
     }
 
     fn memory_bytes(&self) -> usize {
-        let parts = self.list.iter().filter_map(OnceLock::get);
+        let parts = self.list.iter().chain([&self.far]).filter_map(OnceLock::get);
         size_of::<Chunk>() + parts.map(|part| size_of_val(&**part)).sum::<usize>()
     }
 }
@@ -155,7 +208,7 @@ impl Tombstones {
         assert!(row < self.rows, "a row of the segment");
         assert!(sequence < NEVER, "a sequence that was given out");
         let (chunk, offset) = (row as usize / CHUNK, row as usize % CHUNK);
-        let chunk = self.chunks[chunk].get_or_init(Box::default);
+        let chunk = self.chunks[chunk].get_or_init(|| Box::new(Chunk::new(sequence)));
         if chunk.has(offset) {
             return false;
         }
@@ -184,13 +237,11 @@ impl Tombstones {
         while row < end {
             let (at, next) = (row as usize / CHUNK, (row / CHUNK as u32 + 1) * CHUNK as u32);
             if let Some(chunk) = self.chunks[at].get() {
-                let sequences = chunk.sequences();
-                for row in row..end.min(next) {
-                    let sequence = sequences[row as usize % CHUNK];
-                    if sequence != NEVER {
-                        visit(row, sequence);
-                    }
-                }
+                let first = (at * CHUNK) as u32;
+                let offsets = (row - first) as usize..(end.min(next) - first) as usize;
+                chunk.for_each_in(offsets, &mut |offset, sequence| {
+                    visit(first + offset as u32, sequence);
+                });
             }
             row = next;
         }

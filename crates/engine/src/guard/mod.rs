@@ -383,6 +383,7 @@ impl Guard {
         }
         let mut auditor = locked(&self.auditor);
         while self.step(search, &mut auditor) {}
+        vstream_index::give_back_heap();
         let now = moment(search);
         if now.leaves > EXACT_LEAVES {
             (0..CLASSES.len()).for_each(|class| {

@@ -143,6 +143,7 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
     take_turns();
     let mut budget = Budget::new();
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), (0, 0));
+    let mut holds_pages = false;
     loop {
         let (has_audited, pressing) = {
             let Some(guard) = guard.upgrade() else { return };
@@ -167,6 +168,11 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
             }
             (budget.allows(pressing) && guard.step(&search, &mut auditor), pressing)
         };
+        // An audit of a large collection takes megabytes in small pieces.
+        if holds_pages && !has_audited {
+            vstream_index::give_back_heap();
+        }
+        holds_pages = has_audited;
         let (now, computed) = (Instant::now(), cpu_seconds());
         let used = computed - spent;
         budget.pass((now - last).as_secs_f64(), used, pressing);

@@ -67,15 +67,27 @@ fn any_share_of_rows_in_any_order_is_kept() {
 
 #[test]
 fn few_take_little_memory_and_rows_that_never_were_take_a_bit() {
-    let (few, never) = (Tombstones::none(102_400), Tombstones::none(102_400));
-    let before = few.memory_bytes();
-    (0..102_400).step_by(20).for_each(|row| assert!(few.add(row, 9)));
-    (0..102_400).for_each(|row| assert!(never.add(row, 0)));
-    // 51 or 52 in a chunk: 64 entries of 12 bytes.
-    let (chunk, entries) = (size_of::<Chunk>() as u64, 64 * 12);
+    let rows = 102_400;
+    let held = |sequence: &dyn Fn(u32) -> Option<u64>| {
+        let tombstones = Tombstones::none(rows);
+        let before = tombstones.memory_bytes();
+        let mut expected = BTreeMap::new();
+        for (row, sequence) in (0..rows).filter_map(|row| Some((row, sequence(row)?))) {
+            assert!(tombstones.add(row, sequence));
+            expected.insert(row, sequence);
+        }
+        check(&tombstones, &expected);
+        (tombstones.memory_bytes() - before) / 100
+    };
+    let chunk = size_of::<Chunk>() as u64;
     assert!(chunk < 400, "{chunk}");
-    assert_eq!(few.memory_bytes() - before, 100 * (chunk + entries));
-    assert_eq!(never.memory_bytes() - before, 100 * chunk);
+    // 51 or 52 in a chunk.
+    assert_eq!(held(&|row| (row % 20 == 0).then_some(u64::from(row) + 9)), chunk + 64 * 8);
+    assert_eq!(held(&|_| Some(0)), chunk);
+    // A merge takes leaves: runs of rows with one sequence.
+    assert_eq!(held(&|row| Some(u64::from(row / 16) + 1)), chunk + 64 * 8);
+    // Where another row of the run had gone before there are two entries.
+    assert_eq!(held(&|row| Some(if row % 16 == 7 { 3 } else { 5 })), chunk + 256 * 8);
 }
 
 /// What a reader pinned is gone, and what came later stands, however far the writer is.

@@ -60,7 +60,7 @@ impl TreeScratch {
     }
 
     /// Drops a segment's candidates that others are better than, and their memory: where every code is
-    /// scanned, the first segments find most of what passes, and the last ones push it out.
+    /// scanned, up to four times as many as wanted pass in each segment before they bound those that follow.
     pub(in crate::tree) fn keep_useful(&mut self, segment: usize) {
         let bound = self.best.bound();
         let found = &mut self.segments[segment].candidates;

@@ -1,8 +1,8 @@
-//! The bound that places share.
+//! The bound that places share, and what a place keeps by it.
 
 use vstream_index::stages::Candidate;
 
-use super::BestEstimates;
+use super::{BestEstimates, TreeScratch};
 
 fn found(estimates: &[f32]) -> Vec<Candidate> {
     estimates.iter().map(|&estimate| Candidate { estimate, leaf: 0, row: 0 }).collect()
@@ -22,4 +22,19 @@ fn a_row_that_is_shown_in_two_rounds_counts_once() {
     places[1] = found(&[0.5, 1.0, 2.0, 3.0]);
     best.replace(places.iter().map(Vec::as_slice));
     assert_eq!(best.bound(), 3.0, "the worst of 0.5, 1, 2, 3");
+}
+
+#[test]
+fn a_place_keeps_what_no_other_row_pushes_out() {
+    let mut scratch = TreeScratch::default();
+    scratch.begin(2);
+    for (keep, kept) in [(9, vec![3.0, 1.0, 2.0, 2.0]), (2, vec![1.0, 2.0, 2.0])] {
+        scratch.best.reset(keep, true);
+        scratch.best.add(&found(&[7.0]));
+        scratch.segments[1].candidates = found(&[3.0, 1.0, 2.0, 2.0]);
+        scratch.best.add(&scratch.segments[1].candidates);
+        scratch.keep_useful(1);
+        let estimates = scratch.segments[1].candidates.iter().map(|row| row.estimate);
+        assert_eq!(estimates.collect::<Vec<_>>(), kept, "of {keep} wanted");
+    }
 }

@@ -36,24 +36,28 @@ class JobReaderIT {
                 new WriteScript(
                         8, SEED + failure.ordinal(), true, IDS, WRITES, 40, 4_000, 1_000, WRITES);
         List<Reading> readings = new ArrayList<>();
-        PacedRuns.hold(
-                script,
-                3,
-                paced -> {
-                    String checkpoints =
-                            folder.resolve("run-" + readings.size()).toUri().toString();
-                    Reading reading = new Reading(paced, checkpoints, others);
-                    readings.add(reading);
-                    return new Scenario(paced, checkpoints)
-                            .rebalancing("cells")
-                            .with(failure)
-                            .readable()
-                            .atGates(reading::beforeGate);
-                },
-                scenario -> {
-                    readings.get(readings.size() - 1).end();
-                    return scenario.adopted() > 0;
-                });
+        try {
+            PacedRuns.hold(
+                    script,
+                    3,
+                    paced -> {
+                        String checkpoints =
+                                folder.resolve("run-" + readings.size()).toUri().toString();
+                        Reading reading = new Reading(paced, checkpoints, others);
+                        readings.add(reading);
+                        return new Scenario(paced, checkpoints)
+                                .rebalancing("cells")
+                                .with(failure)
+                                .readable()
+                                .atGates(reading::beforeGate);
+                    },
+                    scenario -> {
+                        readings.get(readings.size() - 1).end();
+                        return scenario.adopted() > 0;
+                    });
+        } finally {
+            readings.forEach(Reading::end);
+        }
         readings.forEach(
                 reading -> {
                     assertThat(reading.wrong()).as("seed %d", script.seed()).isEmpty();

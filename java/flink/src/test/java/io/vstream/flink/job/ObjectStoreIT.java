@@ -121,13 +121,17 @@ class ObjectStoreIT {
         WriteScript script =
                 new WriteScript(8, SEED + 3, true, 600, writes, 40, 4_000, 1_000, writes);
         Reading reading = new Reading(script, bucket, others);
-        List<String> wrong =
-                new Scenario(script, bucket)
-                        .readable()
-                        .failingAfter(5_000)
-                        .atGates(reading::beforeGate)
-                        .differences(3);
-        reading.end();
+        List<String> wrong;
+        try {
+            wrong =
+                    new Scenario(script, bucket)
+                            .readable()
+                            .failingAfter(5_000)
+                            .atGates(reading::beforeGate)
+                            .differences(3);
+        } finally {
+            reading.end();
+        }
         assertThat(wrong).as("seed %d", script.seed()).isEmpty();
         assertThat(reading.wrong()).as("seed %d", script.seed()).isEmpty();
         assertThat(reading.hasFound()).as(reading.toString()).isTrue();
