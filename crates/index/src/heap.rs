@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Gives the heap's free pages back to the system: call it after work that needed much memory for a
-/// short time, on a thread that nobody waits for.
+/// short time, on a thread that nobody waits for, or that has just taken far longer.
 ///
 /// glibc has an arena per thread or two and keeps what was freed in each, so that a process with ten
 /// threads holds several times what it uses. Cost: 1 to 2 ms for 80 MB, with the lock of one arena after

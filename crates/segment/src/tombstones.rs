@@ -136,7 +136,7 @@ impl Chunk {
         let distance = sequence.checked_sub(self.base).filter(|&of| of < 1 << DISTANCE);
         match distance {
             _ if sequence == 0 => (),
-            Some(distance) => self.list(offset, distance),
+            Some(distance) => self.append(offset, distance),
             None => {
                 let none = || (0..CHUNK).map(|_| AtomicU64::new(0)).collect();
                 self.far.get_or_init(none)[offset].store(sequence, Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl Chunk {
     }
 
     /// Makes the last entry longer if the row comes next, or adds one.
-    fn list(&self, offset: usize, distance: u64) {
+    fn append(&self, offset: usize, distance: u64) {
         let len = self.len.load(Ordering::Relaxed) as usize;
         if let Some(last) = len.checked_sub(1) {
             let (part, at) = place(last);

@@ -382,8 +382,13 @@ impl Guard {
             return;
         }
         let mut auditor = locked(&self.auditor);
-        while self.step(search, &mut auditor) {}
-        vstream_index::give_back_heap();
+        let mut has_audited = false;
+        while self.step(search, &mut auditor) {
+            has_audited = true;
+        }
+        if has_audited {
+            vstream_index::give_back_heap();
+        }
         let now = moment(search);
         if now.leaves > EXACT_LEAVES {
             (0..CLASSES.len()).for_each(|class| {
