@@ -73,20 +73,20 @@ impl Costs {
     }
 }
 
-/// A noted neighbour: the present rank of its leaf, the ranks of its code, the growth of the tree
-/// since, and its weight.
+/// A noted neighbour: the present rank of its leaf, the ranks of its code, the time of its audit, and its weight.
 struct Hit<'a> {
     leaf: f64,
     reach: &'a Reach,
-    growth: f64,
+    at: &'a Moment,
     weight: f64,
 }
 
 impl Hit<'_> {
-    /// Rank of its estimate if a search visits `probes` leaves.
-    fn code_rank(&self, probes: usize) -> f64 {
-        let then = ((probes as f64 / self.growth) as usize).max(1);
-        self.reach.code.as_ref().map_or(0.0, |code| code.with_probes(then) * self.growth)
+    /// Rank of its estimate if a search visits `probes` leaves now.
+    fn code_rank(&self, probes: usize, now: &Moment) -> f64 {
+        let then = now.probes_then(probes, self.at);
+        let rank = self.reach.code.as_ref().map_or(0.0, |code| code.with_probes(then));
+        rank * now.growth_since(self.at)
     }
 }
 
@@ -108,11 +108,10 @@ pub(super) fn choose(
         .audits
         .iter()
         .flat_map(|audit| {
-            let growth = now.growth_since(&audit.at);
-            audit.hits(of.unwrap_or(audit.k).max(NEIGHBOURS_MIN)).map(move |(reach, weight)| Hit {
-                leaf: f64::from(reach.leaf.unwrap_or(0)) * growth,
+            audit.hits(of.unwrap_or(audit.k).max(NEIGHBOURS_MIN)).map(|(reach, weight)| Hit {
+                leaf: now.leaf_rank(reach.leaf.unwrap_or(0), &audit.at),
                 reach,
-                growth,
+                at: &audit.at,
                 weight: f64::from(weight),
             })
         })
@@ -122,7 +121,7 @@ pub(super) fn choose(
         return Some(Reached { probes: 1, refine: REFINE_MIN });
     }
     let out_of_reach = || {
-        let worst = hits.iter().map(|hit| hit.code_rank(now.leaves)).fold(0.0, f64::max);
+        let worst = hits.iter().map(|hit| hit.code_rank(now.leaves, now)).fold(0.0, f64::max);
         let refine = ((DEEPER * worst) as usize).max(REFINE_MIN);
         match costs.is_read {
             true => Reached { probes: now.leaves.max(1), refine },
@@ -137,7 +136,7 @@ pub(super) fn choose(
             let leaves = hits.iter().map(|hit| (hit.leaf, hit.weight));
             let probes = (quantile(leaves, leaf_share * all)?.ceil() as usize + 1).min(now.leaves);
             let visited = hits.iter().filter(|hit| hit.leaf < probes as f64);
-            let ranks = visited.map(|hit| (hit.code_rank(probes), hit.weight));
+            let ranks = visited.map(|hit| (hit.code_rank(probes, now), hit.weight));
             let refine = (quantile(ranks, aim * all)?.ceil() as usize + 1).max(REFINE_MIN);
             Some(Reached { probes: probes.max(1), refine })
         })

@@ -125,6 +125,21 @@ impl Moment {
     pub(super) fn growth_since(&self, then: &Moment) -> f64 {
         self.most_growth_since(then).sqrt()
     }
+
+    /// Rank now of the leaf of a neighbour that had `rank` then. Leaves may have been more then, but none is
+    /// beyond the last one of now.
+    pub(super) fn leaf_rank(&self, rank: u32, then: &Moment) -> f64 {
+        let last = self.leaves.saturating_sub(1) as f64;
+        (f64::from(rank) * self.growth_since(then)).min(last)
+    }
+
+    /// Probes in the tree of `then` that are as many as `probes` now: at least one, and all where these are all.
+    pub(super) fn probes_then(&self, probes: usize, then: &Moment) -> usize {
+        if probes >= self.leaves {
+            return usize::MAX;
+        }
+        ((probes as f64 / self.growth_since(then)) as usize).max(1)
+    }
 }
 
 /// One query, answered through every code and as a reader would be.
@@ -156,13 +171,12 @@ impl Audit {
     pub(super) fn share(&self, k: usize, effort: Reached, now: &Moment) -> f64 {
         let effort = effort.for_k(k);
         let growth = now.growth_since(&self.at);
-        // Probes in the tree of that time; the nearest leaf is always among them.
-        let probes = ((effort.probes as f64 / growth) as usize).max(1);
+        let probes = now.probes_then(effort.probes, &self.at);
         let (mut found, mut all) = (0, 0);
         for (hit, weight) in self.hits(k) {
             all += weight;
-            let in_leaves =
-                hit.leaf.is_none_or(|rank| f64::from(rank) * growth < effort.probes as f64);
+            let is_visited = |rank| now.leaf_rank(rank, &self.at) < effort.probes as f64;
+            let in_leaves = hit.leaf.is_none_or(is_visited);
             let in_codes = || {
                 hit.code
                     .as_ref()

@@ -260,6 +260,22 @@ fn rows_of_segments_are_not_all_read_for_a_target_out_of_reach() {
     assert!(chosen.probes == LEAVES && chosen.refine < 10_000, "{chosen:?}");
 }
 
+/// Leaves are fewer after a flush. Neighbours that stood beyond the last one of now are found by who visits all.
+#[test]
+fn a_search_of_all_leaves_finds_what_stood_in_leaves_that_were_joined() {
+    let mut window = Window::default();
+    let far = std::array::from_fn(|at| (LEAVES - 1 - at) as u32);
+    (0..64).for_each(|_| window.push(audit(far, reached(LEAVES), 0)));
+    let now = Moment { leaves: LEAVES / 2, ..at(0) };
+    let all = reached(now.leaves);
+    let found = |effort| window.estimate(None, effort, &now).expect("audits").recall;
+    assert_eq!((found(all), found(reached(now.leaves - 1))), (1.0, 0.0));
+    let settings =
+        Settings { memory: Some(32 << 20), ..Settings::new(128, Metric::L2, Element::U8) };
+    let chosen = choose(&window, None, all, 0.95, &now, &Costs::of(&settings)).expect("a choice");
+    assert!(chosen.probes == now.leaves && chosen.refine < 100, "{chosen:?}");
+}
+
 /// Trust grows with each later query, so an effort that suits the first ones must not come with it.
 #[test]
 fn the_first_queries_do_not_outvote_the_others_while_these_become_enough() {
