@@ -25,8 +25,10 @@ pub enum Effort {
         depth: usize,
         /// As [`crate::stages::Stop::theta`]: leaves that are nearer are visited.
         theta: f32,
-        /// Rows whose exact distance is taken at least.
+        /// Rows whose exact distance is taken at least, and at most: the search itself says how many between.
         least: usize,
+        /// See `least`.
+        most: usize,
     },
     /// Take the exact distance of every visible row.
     Exact,

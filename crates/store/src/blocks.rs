@@ -245,7 +245,10 @@ fn read_all(all: Vec<(Arc<dyn ReadAt>, Range)>) -> Result<Vec<Buffer>, Error> {
         return all.iter().map(|(file, range)| file.read(*range)).collect();
     }
     let ready = all.iter().map(|(file, range)| file.read_ready(*range)).collect();
-    fill(ready, move |index| all[index].0.read(all[index].1))
+    let all = Arc::new(all);
+    let planned = all.clone();
+    let plan = move |index: usize| planned[index].0.plan(planned[index].1);
+    fill(ready, plan, move |index| all[index].0.read(all[index].1))
 }
 
 /// Extends a range to the block that follows it. `None` if the block is too far away or the range

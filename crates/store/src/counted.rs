@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::error::Error;
+use crate::ring::PlannedRead;
 use crate::store::{Range, ReadAt};
 
 /// Reads of a file so far. Cached blocks do not count.
@@ -76,6 +77,12 @@ impl ReadAt for Counted {
         let read = self.file.read_ready(range)?;
         self.count(&[range]);
         Some(read)
+    }
+
+    fn plan(&self, range: Range) -> Option<PlannedRead> {
+        let planned = self.file.plan(range)?;
+        self.count(&[range]);
+        Some(planned)
     }
 
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {

@@ -12,6 +12,7 @@ use rustix::io::{preadv2, Errno, ReadWriteFlags};
 
 use crate::buffer::{Buffer, ALIGNMENT};
 use crate::files::{Access, Files, InFile, OutFile};
+use crate::ring::PlannedRead;
 
 /// The files of one directory. New directories and files are readable by their owner alone.
 pub struct Disk {
@@ -58,10 +59,10 @@ impl Files for Disk {
 
     fn open(&self, name: &str, access: Access) -> io::Result<Arc<dyn InFile>> {
         let path = self.path(name);
-        let cached = File::open(&path)?;
+        let cached = Arc::new(File::open(&path)?);
         let direct = match access {
             Access::Cached => None,
-            Access::Direct => open_direct(&path)?,
+            Access::Direct => open_direct(&path)?.map(Arc::new),
         };
         Ok(Arc::new(DiskReader { cached, direct, knows_ready: AtomicBool::new(true) }))
     }
@@ -156,8 +157,8 @@ impl OutFile for DiskWriter {
 }
 
 struct DiskReader {
-    cached: File,
-    direct: Option<File>,
+    cached: Arc<File>,
+    direct: Option<Arc<File>>,
     /// False if the file system cannot say what is in the page cache.
     knows_ready: AtomicBool,
 }
@@ -173,8 +174,7 @@ impl InFile for DiskReader {
             let read = self.cached.read_at(buffer.as_mut(), offset)?;
             return Ok(buffer.narrow(0, read));
         };
-        let skip = (offset % ALIGNMENT as u64) as usize;
-        let mut buffer = Buffer::aligned((skip + bytes).next_multiple_of(ALIGNMENT));
+        let (mut buffer, skip) = aligned_for(offset, bytes);
         let read = direct.read_at(buffer.as_mut(), offset - skip as u64)?;
         Ok(buffer.narrow(skip.min(read), read.saturating_sub(skip).min(bytes)))
     }
@@ -185,7 +185,7 @@ impl InFile for DiskReader {
         }
         let mut buffer = Buffer::from(vec![0; bytes]);
         let mut into = [IoSliceMut::new(buffer.as_mut())];
-        match preadv2(&self.cached, &mut into, offset, ReadWriteFlags::NOWAIT) {
+        match preadv2(&*self.cached, &mut into, offset, ReadWriteFlags::NOWAIT) {
             Ok(read) => Some(Ok(buffer.narrow(0, read))),
             Err(Errno::AGAIN | Errno::INTR) => None,
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
@@ -196,7 +196,26 @@ impl InFile for DiskReader {
         }
     }
 
+    fn plan(&self, offset: u64, bytes: usize) -> Option<PlannedRead> {
+        match &self.direct {
+            None => {
+                let buffer = Buffer::from(vec![0; bytes]);
+                PlannedRead::new((self.cached.clone(), offset), buffer, (0, bytes))
+            }
+            Some(direct) => {
+                let (buffer, skip) = aligned_for(offset, bytes);
+                PlannedRead::new((direct.clone(), offset - skip as u64), buffer, (skip, bytes))
+            }
+        }
+    }
+
     fn waits(&self) -> bool {
         true
     }
+}
+
+/// A buffer for a read past the page cache, and how many of its bytes are before `offset`.
+fn aligned_for(offset: u64, bytes: usize) -> (Buffer, usize) {
+    let skip = (offset % ALIGNMENT as u64) as usize;
+    (Buffer::aligned((skip + bytes).next_multiple_of(ALIGNMENT)), skip)
 }

@@ -19,6 +19,7 @@ use crate::files::{Access, Files, InFile, OutFile};
 use crate::log::LogFile;
 use crate::names::{check_name, PARTIAL};
 use crate::pool::fill;
+use crate::ring::PlannedRead;
 use crate::store::{check_range, Entry, FileWriter, Range, ReadAt, Store};
 
 /// Bytes of a streamed file that are buffered before a write.
@@ -429,6 +430,11 @@ impl Read {
         (read.len() == range.bytes).then_some(read)
     }
 
+    fn plan(&self, range: Range) -> Option<PlannedRead> {
+        check_range(range, self.bytes, &self.name).ok()?;
+        self.file.plan(range.offset, range.bytes)
+    }
+
     fn part(&self, offset: u64, bytes: usize) -> Result<Buffer, Error> {
         loop {
             match self.file.read(offset, bytes) {
@@ -466,6 +472,10 @@ impl ReadAt for Reader {
         self.read.read_ready(range)
     }
 
+    fn plan(&self, range: Range) -> Option<PlannedRead> {
+        self.read.plan(range)
+    }
+
     fn read_many(&self, ranges: &[Range]) -> Result<Vec<Buffer>, Error> {
         for range in ranges {
             check_range(*range, self.read.bytes, &self.read.name)?;
@@ -478,6 +488,6 @@ impl ReadAt for Reader {
         }
         let ready = ranges.iter().map(|&range| self.read.read_ready(range)).collect();
         let (read, wanted) = (self.read.clone(), ranges.to_vec());
-        fill(ready, move |at| read.read(wanted[at]))
+        fill(ready, |at| self.read.plan(ranges[at]), move |at| read.read(wanted[at]))
     }
 }

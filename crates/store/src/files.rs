@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
+use crate::ring::PlannedRead;
 use crate::store::Range;
 
 /// How a file is read.
@@ -84,6 +85,12 @@ pub trait InFile: Send + Sync {
 
     /// As [`InFile::read`], if that needs no wait; `None` if it may, or if nobody knows.
     fn read_ready(&self, _offset: u64, _bytes: usize) -> Option<io::Result<Buffer>> {
+        None
+    }
+
+    /// As [`InFile::read`], for a caller that makes several reads with one call; `None` if nobody can. The
+    /// caller reads again what fails or comes short.
+    fn plan(&self, _offset: u64, _bytes: usize) -> Option<PlannedRead> {
         None
     }
 

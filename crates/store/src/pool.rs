@@ -1,12 +1,14 @@
 //! A thread pool for reads, so that one query can have several reads in flight.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{mpsc, Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use crate::buffer::Buffer;
 use crate::error::Error;
+use crate::ring::{self, PlannedRead};
 
 /// Reads in flight at once. A disk answers 8 to 32 reads in the time of one, and more threads would
 /// only wait for each other.
@@ -15,15 +17,27 @@ const THREADS: usize = 8;
 /// A thread without work ends after this time, so that an idle process has no threads.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Reads what is missing, at the same time if that is more than one range. Errors: the first one.
+/// Reads what is missing, at the same time if that is more than one range: with one call where that can be, else
+/// with the threads of the pool. Errors: the first one.
 ///
 /// * `ready`: what needed no wait. To hand a read of the page cache to another thread costs more
 ///   than the read.
+/// * `plan`: a read for [`ring`]; `None` if it cannot be made there.
 pub(crate) fn fill(
-    ready: Vec<Option<Buffer>>,
+    mut ready: Vec<Option<Buffer>>,
+    plan: impl Fn(usize) -> Option<PlannedRead>,
     read: impl Fn(usize) -> Result<Buffer, Error> + Send + Sync + 'static,
 ) -> Result<Vec<Buffer>, Error> {
-    let missing: Vec<usize> = (0..ready.len()).filter(|&at| ready[at].is_none()).collect();
+    let missing_of = |ready: &[Option<Buffer>]| -> Vec<usize> {
+        (0..ready.len()).filter(|&at| ready[at].is_none()).collect()
+    };
+    let mut missing = missing_of(&ready);
+    if missing.len() > 1 && ring::is_there() {
+        let planned = missing.iter().filter_map(|&at| Some((at, plan(at)?)));
+        let (places, planned): (Vec<usize>, Vec<PlannedRead>) = planned.unzip();
+        places.into_iter().zip(ring::read_all(planned)).for_each(|(at, read)| ready[at] = read);
+        missing = missing_of(&ready);
+    }
     let mut late = match missing[..] {
         [] => Vec::new(),
         [only] => vec![read(only)],
@@ -77,31 +91,67 @@ impl Pool {
         count: usize,
         job: impl Fn(usize) -> T + Send + Sync + 'static,
     ) -> Vec<T> {
-        let job = Arc::new(job);
-        let next = Arc::new(Mutex::new(0..count));
         let (sender, results) = mpsc::channel();
-        let work = {
-            let next = next.clone();
-            move || loop {
-                let Some(index) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else {
-                    break;
-                };
-                // The receiver is dropped only if the caller panicked.
-                let _ = sender.send((index, job(index)));
-            }
-        };
+        let work = Arc::new(Work { left: Mutex::new(0..count), job, queue: self.queue.clone() });
         for _ in 1..count.min(THREADS) {
-            self.queue.push(Box::new(work.clone()));
+            self.queue.push(work.clone().in_turns(sender.clone()));
         }
-        work();
-        drop(work);
+        while work.one(&sender) {}
+        drop(sender);
         let mut results: Vec<(usize, T)> = results.iter().take(count).collect();
         results.sort_unstable_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
     }
 }
 
+/// The jobs of one call of [`Pool::run`].
+struct Work<F> {
+    /// Those that nobody has begun.
+    left: Mutex<Range<usize>>,
+    job: F,
+    queue: Arc<Queue>,
+}
+
+impl<F> Work<F> {
+    /// Does one job, and sends its number and result; false if none is left.
+    fn one<T>(&self, results: &mpsc::Sender<(usize, T)>) -> bool
+    where
+        F: Fn(usize) -> T,
+    {
+        let next = self.left.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let Some(index) = next else { return false };
+        // The receiver is dropped only if the caller panicked.
+        let _ = results.send((index, (self.job)(index)));
+        true
+    }
+
+    /// Does the jobs, but lets others that wait in the queue go first after each: an audit reads hundreds of
+    /// blocks, and a query that comes meanwhile a few.
+    fn in_turns<T: Send + 'static>(self: Arc<Self>, results: mpsc::Sender<(usize, T)>) -> Job
+    where
+        F: Fn(usize) -> T + Send + Sync + 'static,
+    {
+        Box::new(move || {
+            while self.one(&results) {
+                if self.queue.has_jobs() {
+                    let queue = self.queue.clone();
+                    return queue.put_back(self.in_turns(results));
+                }
+            }
+        })
+    }
+}
+
 impl Queue {
+    fn has_jobs(&self) -> bool {
+        !self.state().jobs.is_empty()
+    }
+
+    /// Puts a job behind those that wait. The caller is a thread of the pool, which takes the next one.
+    fn put_back(&self, job: Job) {
+        self.state().jobs.push_back(job);
+    }
+
     fn push(self: &Arc<Queue>, job: Job) {
         let mut state = self.state();
         state.jobs.push_back(job);
@@ -181,6 +231,35 @@ mod tests {
         }
     }
 
+    /// A run of many jobs does not hold up one that comes after it: the pool's threads take turns.
+    #[test]
+    fn a_long_run_lets_a_short_one_through() {
+        let pool = Arc::new(Pool::new(Duration::from_secs(10)));
+        let (begun, begins) = mpsc::channel();
+        let done = Arc::new(Mutex::new(0));
+        let long = {
+            let (pool, done) = (pool.clone(), done.clone());
+            thread::spawn(move || {
+                pool.run(400, move |index| {
+                    let _ = begun.send(());
+                    thread::sleep(Duration::from_millis(2));
+                    *done.lock().expect("a count") += 1;
+                    index
+                })
+            })
+        };
+        (0..16).for_each(|_| begins.recv().expect("the long run"));
+        let threads = pool.run(24, |_| {
+            thread::sleep(Duration::from_millis(2));
+            thread::current().id()
+        });
+        let at_its_end = *done.lock().expect("a count");
+        let helpers = threads.iter().filter(|id| **id != thread::current().id()).count();
+        assert!(helpers > 0, "no thread of the pool took a job of the short run");
+        assert!(at_its_end < 400, "the long run was over before the short one");
+        assert_eq!(long.join().expect("a run"), (0..400).collect::<Vec<_>>());
+    }
+
     #[test]
     fn what_is_missing_is_read_into_its_place() {
         let buffer = |at: usize| Buffer::from(vec![at as u8; 3]);
@@ -191,12 +270,12 @@ mod tests {
                 assert!(is_missing(at), "it was there");
                 Ok(buffer(at))
             };
-            let filled = fill(ready, read).expect("all that is missing");
+            let filled = fill(ready, |_| None, read).expect("all that is missing");
             assert!(filled.iter().enumerate().all(|(at, read)| **read == [at as u8; 3]));
         }
         let broken = |_| Err(Error::corrupt("file", 7, "broken"));
-        assert_eq!(fill(vec![None, None], broken).unwrap_err().offset(), Some(7));
-        assert_eq!(fill(vec![None], broken).unwrap_err().offset(), Some(7));
+        assert_eq!(fill(vec![None, None], |_| None, broken).unwrap_err().offset(), Some(7));
+        assert_eq!(fill(vec![None], |_| None, broken).unwrap_err().offset(), Some(7));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::files::Access;
+use crate::ring::PlannedRead;
 
 /// A file in the list of a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,6 +97,12 @@ pub trait ReadAt: Send + Sync {
     /// Reads a whole range that is in memory already, as in the page cache. `None` if it is not, or
     /// if nobody knows: then [`ReadAt::read`] says more.
     fn read_ready(&self, _range: Range) -> Option<Buffer> {
+        None
+    }
+
+    /// The read of a range, for a caller that makes several with one call; `None` if nobody can, or if the file
+    /// ends before. The caller reads again what fails or comes short.
+    fn plan(&self, _range: Range) -> Option<PlannedRead> {
         None
     }
 

@@ -30,7 +30,7 @@ const READ_NS: f64 = 5.0;
 const DEEPER: f64 = 4.0;
 /// Least neighbours of each audit behind a choice. The nearest neighbour of some hundred queries
 /// says too little, and a search that finds ten finds the nearest.
-const NEIGHBOURS_MIN: usize = 10;
+pub(super) const NEIGHBOURS_MIN: usize = 10;
 /// Least rows refined.
 const REFINE_MIN: usize = 40;
 
@@ -147,7 +147,7 @@ pub(super) fn choose(
 }
 
 /// The least value up to which the weights add up to `enough`; `None` if they never do.
-fn quantile(values: impl Iterator<Item = (f64, f64)>, enough: f64) -> Option<f64> {
+pub(super) fn quantile(values: impl Iterator<Item = (f64, f64)>, enough: f64) -> Option<f64> {
     let mut values: Vec<(f64, f64)> = values.collect();
     values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut sum = 0.0;

@@ -21,6 +21,7 @@
 //!    decision, a query is answered through every code in memory, and goes through segments as far as
 //!    the rows that it finds ask for (`tree/search/cautious.rs`).
 
+mod caution;
 mod choice;
 mod classes;
 mod depth;
@@ -35,9 +36,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::time::{clock_gettime, ClockId};
-use vstream_index::{Effort, Probe};
+use vstream_index::{Effort, IndexSettings, Probe};
 use vstream_vector::{Neighbor, SplitMix, TopK};
 
+use self::caution::Margins;
 use self::choice::{choose, Costs};
 use self::classes::{class_of, CLASSES, USUAL};
 use self::depth::Depth;
@@ -71,13 +73,6 @@ const ROWS_EASIER: f64 = 2.0;
 /// no recall.
 const UNGUARDED_PER_ROOT: f64 = 2.5;
 const UNGUARDED_REFINE: usize = 512;
-/// θ without a decision, up to a target of 0.95, and what each halving of the allowed loss adds. Audits
-/// find 0.9 to 1.3 for 0.95 on text, words and descriptors; measured with 1.5: 0.967 of 1.5 million
-/// descriptors, 0.990 of 300,000 words.
-const CAREFUL_THETA: f32 = 1.5;
-const CAREFUL_PER_HALVING: f32 = 0.25;
-/// Rows of segments that are measured then at least; each halving doubles them.
-const CAREFUL_LEAST: f32 = 384.0;
 /// Part of the leaves of segments above which a search finds out itself how far to go, and the leaves up to
 /// which there is little to leave out.
 const FAR_PART: usize = 4;
@@ -167,6 +162,8 @@ struct Decision {
     supported_writes: AtomicU64,
     /// True once enough queries are known.
     is_known: AtomicBool,
+    /// For queries that find out themselves how far to go.
+    margins: Margins,
 }
 
 /// Factors by which a search goes farther than decided.
@@ -179,6 +176,7 @@ pub(crate) struct Guard {
     /// Bits of the `f64` recall that automatic searches must reach.
     target: AtomicU64,
     on: bool,
+    index: IndexSettings,
     costs: Costs,
     decisions: [Decision; CLASSES.len()],
     filtered: FilteredDecisions,
@@ -225,6 +223,7 @@ impl Guard {
         let guard = Arc::new(Guard {
             target: AtomicU64::new(settings.recall_target.to_bits()),
             on: settings.recall_guard && settings.index == IndexKind::Cluster,
+            index: settings.index_settings(),
             costs: Costs::of(settings),
             decisions: Default::default(),
             filtered: FilteredDecisions::default(),
@@ -278,19 +277,12 @@ impl Guard {
         let reached = self.reached(class, &now);
         let reached = reached.filter(|reached| !(is_dear(reached) && search.bounds_itself()));
         match reached.map(|reached| reached.for_k(k)) {
-            None => self.caution(class),
+            None => {
+                let depth = self.depth[class].get();
+                self.decisions[class].margins.effort(k, self.target(), depth, &now)
+            }
             Some(Reached { probes: usize::MAX, .. }) => Effort::Exact,
             Some(Reached { probes, refine }) => Effort::Approximate { probes, refine },
-        }
-    }
-
-    /// The effort of a search without a decision, see [`CAREFUL_THETA`].
-    fn caution(&self, class: usize) -> Effort {
-        let halvings = (0.05 / (1.0 - self.target()).max(1e-4)).log2().max(0.0) as f32;
-        Effort::Cautious {
-            depth: self.depth[class].get(),
-            theta: CAREFUL_THETA + CAREFUL_PER_HALVING * halvings,
-            least: (CAREFUL_LEAST * halvings.exp2()) as usize,
         }
     }
 
@@ -497,10 +489,13 @@ impl Guard {
         // A row is searched with the k that most users ask for.
         let k_made = if own.is_some() { CLASSES[USUAL].min(k) } else { k };
         let mut made = None;
-        if let Some(decided) = self.reached(class_of(k_made), &at) {
-            let effort = self.effort(search, k_made);
-            // A search that finds out itself how far to go says nothing about the decision.
-            let is_as_decided = !matches!(effort, Effort::Cautious { .. });
+        let effort = self.effort(search, k_made);
+        // A search that finds out itself how far to go says nothing about the decision, but now and then it says
+        // what queries cost.
+        let is_as_decided = !matches!(effort, Effort::Cautious { .. });
+        let is_made = is_as_decided || tools.turn.is_multiple_of(AUDITS_PER_CONCLUSION);
+        let decided = self.reached(class_of(k_made), &at).filter(|_| is_made);
+        if let Some(decided) = decided {
             let probe = Probe { vector: &query, k: k_made + spare, effort, filter: None };
             tools.top.reset(k_made + spare);
             let begin = cpu_seconds();
@@ -538,6 +533,7 @@ impl Guard {
         }
         let of_rows = 1.0 - (1.0 - self.target()) / ROWS_EASIER;
         let target = if of.is_none() { self.target() } else { of_rows };
+        decision.margins.note(window, of, self.target(), self.index);
         let reached = self.reached(class, now);
         let in_force = reached.unwrap_or(Reached::EXACT);
         let is_confirmed = reached.is_some() && window.confirms(of, in_force, target, now);

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use vstream_index::Reach;
 use vstream_vector::Neighbor;
 
-use super::classes::{class_of, CLASSES};
+use super::classes::{class_of, CLASSES, USUAL};
 use super::window::{Audit, WINDOW_MIN};
 use super::{moment, Auditor, Guard, AUDITS_PER_CONCLUSION, AUDIT_K_MIN};
 use crate::tree::Tree;
@@ -48,11 +48,13 @@ impl Guard {
 
     /// Neighbours that an audit of a row asks for. In memory that is enough for each usual k. Over segments more
     /// than were asked for cost many times as much: among 1.5 million rows an audit of 112 measures 18,000, one
-    /// of ten 2,048. Filters need as many as in memory: few of them match.
+    /// of ten 2,048. So before the first query they ask for ten there, and the guard makes as many more while
+    /// rows come. Filters need as many as in memory: few of them match.
     fn row_k(&self) -> usize {
         let most = self.most_asked.load(Ordering::Relaxed);
         let is_dear = self.costs.is_read() && self.filtered.seen() == 0;
         match most {
+            0 if is_dear => CLASSES[USUAL],
             0 => ROW_K,
             _ if is_dear => CLASSES[class_of(most)].max(AUDIT_K_MIN),
             _ if most > ROW_K => CLASSES[CLASSES.len() - 1],

@@ -10,7 +10,8 @@
 
 use std::collections::VecDeque;
 
-use vstream_index::Reach;
+use vstream_index::stages::need;
+use vstream_index::{IndexSettings, Reach};
 
 use super::spread::{later, LATER_FAIR};
 use super::{Evidence, RecallEstimate};
@@ -195,6 +196,20 @@ impl Audit {
         let k = k as u32;
         let first = self.reach.iter().take_while(move |hit| hit.nth < k);
         first.map(move |hit| (hit, hit.weight.min(k - hit.nth)))
+    }
+
+    /// The θ that each noted neighbour among the first `k` needs (`vstream_index::stages::need`), with its weight.
+    pub(super) fn needs(
+        &self,
+        k: usize,
+        settings: IndexSettings,
+    ) -> impl Iterator<Item = (f32, u32)> + '_ {
+        let norm = self.query.iter().map(|x| x * x).sum::<f32>().sqrt();
+        let kth = self.hits(k).last().map_or(0.0, |(last, _)| last.distance);
+        self.hits(k).map(move |(hit, weight)| {
+            let needed = hit.leaf.map(|_| need(settings, norm, hit.cost, kth));
+            (needed.unwrap_or(f32::NEG_INFINITY), weight)
+        })
     }
 
     /// Share found by the search made then, less the share that the ranks give for it.

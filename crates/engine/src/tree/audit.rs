@@ -187,8 +187,8 @@ impl Pinned {
             scratch.best.reset(depth, true);
             scratch.memory.iter_mut().for_each(|state| state.leaves = usize::MAX);
             scratch.segments.iter_mut().for_each(|state| state.leaves = usize::MAX);
-            let mut rows = self.scan_memory(depth, scratch);
-            self.keep_segment_leaves(f32::INFINITY, scratch);
+            let mut rows = self.scan_memory(depth, &[], scratch);
+            self.keep_segment_leaves(f32::INFINITY, &[], scratch);
             // Reads one segment after the other and bypasses the cache: this scans every code.
             for at in 0..self.segments().count() {
                 rows += self.scan_segments(&[at], depth, |view| view.passing(), scratch)?;

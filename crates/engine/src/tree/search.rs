@@ -125,8 +125,8 @@ impl Pinned {
         let (mut probes, refine) = match probe.effort {
             Effort::Exact => return self.exact(probe.vector, probe.filter, out),
             Effort::Thorough { depth } => return self.thorough(probe, depth, scratch, out),
-            Effort::Cautious { depth, theta, least } => {
-                return self.cautious(probe, &Caution { depth, theta, least }, scratch, out);
+            Effort::Cautious { depth, theta, least, most } => {
+                return self.cautious(probe, &Caution { depth, theta, least, most }, scratch, out);
             }
             Effort::Approximate { probes, refine } => (probes, refine.max(probe.k)),
         };
@@ -165,7 +165,7 @@ impl Pinned {
         let is_all = scratch.leaves() >= self.leaves();
         let stops = !self.residency.ablation.threshold_stop;
         scratch.best.reset(refine, stops);
-        stats.rows += self.scan_memory(refine, scratch);
+        stats.rows += self.scan_memory(refine, &[], scratch);
         scratch.memory.iter_mut().for_each(|state| state.candidates.truncate(refine));
         let vector = probe.vector;
         stats.exact += self.refine_memory(vector, Refine::Likely, scratch, out, &mut |_, _, _| {});
@@ -173,7 +173,7 @@ impl Pinned {
             add(&mut stats, graph.search(vector, refine, &mut scratch.graph, out)?);
         }
         let radius = if stops { out.bound() } else { f32::INFINITY };
-        self.keep_segment_leaves(radius, scratch);
+        self.keep_segment_leaves(radius, &[], scratch);
         stats.leaves = scratch.leaves();
         stats.rows += self.scan_hottest_first(refine, scratch)?;
         let bound = scratch.nth_estimate(refine);

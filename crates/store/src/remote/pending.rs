@@ -10,6 +10,7 @@ use super::restore::Shared;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::files::{Access, InFile};
+use crate::ring::PlannedRead;
 use crate::store::{Range, ReadAt, Store};
 
 /// A file of a snapshot that is not fetched yet.
@@ -84,6 +85,10 @@ impl InFile for PendingReader {
         let range = Range { offset, bytes: bytes.min(usize::try_from(left).unwrap_or(bytes)) };
         self.shared.count(&[range]);
         self.remote.read(range).map_err(io::Error::other)
+    }
+
+    fn plan(&self, offset: u64, bytes: usize) -> Option<PlannedRead> {
+        self.local()?.plan(offset, bytes)
     }
 
     fn read_many(&self, ranges: &[Range]) -> Option<io::Result<Vec<Buffer>>> {

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use vstream_attribute::Filter;
-use vstream_index::stages::need;
 use vstream_index::{Effort, IndexSettings, Probe};
 
 use super::super::classes::{class_of, CLASSES};
@@ -72,18 +71,14 @@ impl Guard {
         audit: &Audit,
         filtered: &mut FilteredAudits,
     ) {
-        let norm = audit.query.iter().map(|x| x * x).sum::<f32>().sqrt();
         for (class, &k) in CLASSES.iter().enumerate().filter(|&(_, &k)| k <= audit.k) {
-            let Some((last, _)) = audit.hits(k).last() else { continue };
-            let kth = last.distance;
-            let needs = audit.hits(k).flat_map(|(hit, weight)| {
-                let needed = match hit.leaf {
-                    Some(_) => need(settings, norm, hit.cost, kth),
-                    None => f32::NEG_INFINITY,
-                };
-                std::iter::repeat_n(needed, weight as usize)
-            });
-            let needed = needs.collect();
+            let needs = audit.needs(k, settings);
+            let needed: Vec<f32> = needs
+                .flat_map(|(needed, weight)| std::iter::repeat_n(needed, weight as usize))
+                .collect();
+            if needed.is_empty() {
+                continue;
+            }
             filtered.push_row(
                 class,
                 FilteredAudit {

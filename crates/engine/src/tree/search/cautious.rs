@@ -4,18 +4,22 @@
 //! A scan of every code would be sure, but of a collection that is larger than memory it reads thousands
 //! of rows. So the query says itself how far it must go:
 //!
-//! 1. A short search finds the distance of some k-th row, which bounds the true one.
-//! 2. Leaves whose squared distance is below `theta` times that of this row are visited. Margins that
+//! 1. A short search of the nearest leaves finds the distance of some k-th row, which bounds the true one.
+//! 2. Leaves whose squared distance is below `theta` times that of this row are visited too. Margins that
 //!    audits find for a recall of 0.95 are 0.9 to 1.3 for ten rows; where distances hardly differ, as in
 //!    data that is hard, this bound leaves nothing out.
 //! 3. Rows are measured in the order of their estimates, until the last of the nearest was found among the
 //!    first quarter of those that were measured: the rule of audits.
+//!
+//! Each leaf is scanned once and each row measured once. What audits of some time ago found of margins and
+//! estimates still says much, though more was written since than a decision may outlive: both are relative to
+//! the distances that a query finds, and hardly change when rows of the same kind come. The guard passes them
+//! as `theta`, and as `least` and `most`.
 
 use vstream_index::stages::{need, Candidate, Refine};
 use vstream_index::{depth_from, depth_needed, Probe, SearchStats};
 use vstream_vector::{Neighbor, TopK};
 
-use super::add;
 use super::scratch::{TreeScratch, MEMORY_PLACES};
 use super::stages::SegmentState;
 use crate::error::Error;
@@ -23,9 +27,10 @@ use crate::tree::Pinned;
 
 /// At least so many rows are searched for: fewer say little about how far to go.
 const WANTED_MIN: usize = 10;
-/// Leaves that the short search visits, and rows that it measures at least.
+/// Leaves that the short search visits in memory, and in segments; rows of segments that it measures per row
+/// that is wanted.
 const PROBES: usize = 32;
-const REFINE: usize = 256;
+const SHORT_PER_WANTED: usize = 8;
 /// Rows of segments that are measured in one round after the first.
 const MEASURED_TOGETHER: usize = 128;
 
@@ -38,6 +43,47 @@ pub(super) struct Caution {
     pub(super) theta: f32,
     /// Rows of segments to measure at least.
     pub(super) least: usize,
+    /// Rows of segments to measure at most, if that is more.
+    pub(super) most: usize,
+}
+
+/// Rows of segments that one query found.
+#[derive(Default)]
+struct Rows {
+    /// Rows that are not measured yet, by segment, best first.
+    rest: Vec<Vec<Candidate>>,
+    /// Estimates of those that are.
+    measured: Vec<f32>,
+    /// Rows that were among the nearest when they were measured, with their estimates.
+    nearest: Vec<(u64, f32)>,
+}
+
+impl Rows {
+    /// Takes the candidates of all segments.
+    fn take(&mut self, segments: &mut [SegmentState]) {
+        self.rest.resize_with(segments.len(), Vec::new);
+        for (rest, state) in self.rest.iter_mut().zip(segments) {
+            rest.append(&mut state.candidates);
+            rest.sort_unstable_by(|a, b| a.estimate.total_cmp(&b.estimate));
+        }
+    }
+
+    /// The least estimates of all rows, ascending.
+    fn order(&self, most: usize) -> Vec<f32> {
+        let rest = self.rest.iter().flatten().map(|row| row.estimate);
+        let mut order: Vec<f32> = self.measured.iter().copied().chain(rest).collect();
+        order.sort_unstable_by(f32::total_cmp);
+        order.truncate(most);
+        order
+    }
+
+    /// True if the last of the nearest was found early among the first `measured` of `order`.
+    fn is_enough(&mut self, order: &[f32], measured: usize, out: &TopK) -> bool {
+        self.nearest.retain(|&(id, _)| out.rows().iter().any(|row| row.id == id));
+        let better =
+            |estimate: f32| order.partition_point(|other| other.total_cmp(&estimate).is_lt());
+        depth_needed(self.nearest.iter().map(|&(_, estimate)| better(estimate))) <= measured
+    }
 }
 
 impl Pinned {
@@ -56,16 +102,10 @@ impl Pinned {
         }
         let wanted = probe.k.max(WANTED_MIN);
         out.reset(wanted);
-        let short = (PROBES, REFINE.max(4 * wanted));
-        let mut stats = self.approximate(probe, short, scratch, out)?.stats;
-        let (found, near) = (out.len(), out.bound());
-        if found < wanted {
+        let Some(stats) = self.bounded(probe, caution, scratch, out)? else {
             out.reset(probe.k);
-            add(&mut stats, self.thorough(probe, caution.depth, scratch, out)?);
-            return Ok(stats);
-        }
-        out.reset(wanted);
-        add(&mut stats, self.within(probe, near, caution, scratch, out)?);
+            return self.thorough(probe, caution.depth, scratch, out);
+        };
         if wanted > probe.k {
             let rows: Vec<Neighbor> = out.rows().to_vec();
             out.reset(probe.k);
@@ -76,79 +116,106 @@ impl Pinned {
         Ok(stats)
     }
 
-    /// Offers the nearest rows of leaves that are not far beside the distance `near`.
-    fn within(
+    /// Offers the nearest rows; `None` if the short search finds fewer than are wanted, as many as `out` was
+    /// reset to.
+    fn bounded(
         &self,
         probe: &Probe<'_>,
-        near: f32,
         caution: &Caution,
         scratch: &mut TreeScratch,
         out: &mut TopK,
-    ) -> Result<SearchStats, Error> {
+    ) -> Result<Option<SearchStats>, Error> {
+        let wanted = probe.k.max(WANTED_MIN);
         self.rank(probe, usize::MAX, scratch)?;
+        let loose = self.scan_loose(probe.vector, probe.filter, out);
+        let mut stats = SearchStats { rows: loose, exact: loose, leaves: 0 };
+        let mut rows = Rows::default();
+        let keep = depth_from(caution.depth, probe.k).min(caution.most).max(caution.least);
+
+        scratch.keep_nearest(PROBES);
+        let in_memory: Vec<usize> = scratch.memory.iter().map(|state| state.leaves).collect();
+        let in_segments: Vec<usize> = scratch.segments.iter().map(|state| state.leaves).collect();
+        self.visit(probe.vector, keep, (&[], &[]), (scratch, &mut rows, out), &mut stats)?;
+        let short = keep.min(SHORT_PER_WANTED * wanted);
+        stats.exact +=
+            self.measure_in_order(probe.vector, (short, short), &mut rows, scratch, out)?;
+        if out.len() < wanted {
+            return Ok(None);
+        }
+
+        let near = out.bound();
         let is_near = |cost: &f32| need(self.settings, 1.0, *cost, near) < caution.theta;
         let probes = scratch.probe_costs().filter(is_near).count();
         let bound = scratch.nth_cost(probes.max(PROBES));
         scratch.keep_within(bound);
-        let loose = self.scan_loose(probe.vector, probe.filter, out);
-        let mut stats = SearchStats { rows: loose, exact: loose, leaves: scratch.leaves() };
-        let keep = depth_from(caution.depth, probe.k).max(caution.least);
-        scratch.best.reset(keep, true);
-        stats.rows += self.scan_memory(keep, scratch);
-        stats.exact +=
-            self.refine_memory(probe.vector, Refine::Likely, scratch, out, &mut |_, _, _| {});
-        self.keep_segment_leaves(out.bound(), scratch);
-        stats.rows += self.scan_hottest_first(keep, scratch)?;
-        stats.exact += self.measure_in_order(probe.vector, (caution.least, keep), scratch, out)?;
-        Ok(stats)
+        let passed = (&*in_memory, &*in_segments);
+        self.visit(probe.vector, keep, passed, (scratch, &mut rows, out), &mut stats)?;
+        let range = (caution.least, keep);
+        stats.exact += self.measure_in_order(probe.vector, range, &mut rows, scratch, out)?;
+        Ok(Some(stats))
     }
 
-    /// Offers the exact distances of candidates of segments, the best estimates first, until no more are
-    /// needed; returns how many were taken.
+    /// Scans the leaves that are visited, but for those that were `passed` in memory and in segments. Offers
+    /// the rows in memory, and adds those of segments to `rows`.
+    fn visit(
+        &self,
+        vector: &[f32],
+        keep: usize,
+        (in_memory, in_segments): (&[usize], &[usize]),
+        (scratch, rows, out): (&mut TreeScratch, &mut Rows, &mut TopK),
+        stats: &mut SearchStats,
+    ) -> Result<(), Error> {
+        scratch.best.reset(keep, true);
+        stats.rows += self.scan_memory(keep, in_memory, scratch);
+        stats.exact += self.refine_memory(vector, Refine::Likely, scratch, out, &mut |_, _, _| {});
+        self.keep_segment_leaves(out.bound(), in_segments, scratch);
+        stats.leaves += scratch.leaves();
+        stats.rows += self.scan_hottest_first(keep, scratch)?;
+        rows.take(&mut scratch.segments);
+        Ok(())
+    }
+
+    /// Offers the exact distances of rows of segments, the best estimates first, until no more are needed;
+    /// returns how many were taken.
     ///
-    /// * `least`, `most`: how many are taken at least, if there are so many, and at most.
+    /// * `least`, `most`: how many are taken at least, if there are so many, and at most, with those that were
+    ///   taken before.
     fn measure_in_order(
         &self,
         vector: &[f32],
         (least, most): (usize, usize),
+        rows: &mut Rows,
         scratch: &mut TreeScratch,
         out: &mut TopK,
     ) -> Result<usize, Error> {
-        let take = |state: &mut SegmentState| std::mem::take(&mut state.candidates);
-        let all: Vec<Vec<Candidate>> = scratch.segments.iter_mut().map(take).collect();
-        let mut order: Vec<f32> = all.iter().flatten().map(|row| row.estimate).collect();
-        order.sort_unstable_by(f32::total_cmp);
-        order.truncate(most);
-        let mut rest: Vec<&[Candidate]> = all.iter().map(Vec::as_slice).collect();
-        // Rows that were among the nearest when they were measured, and how many estimates are better.
-        let mut ranks: Vec<(u64, usize)> = Vec::new();
+        let order = rows.order(most);
         let (mut exact, mut measured) = (0, 0);
         while measured < order.len() {
             measured = (measured + MEASURED_TOGETHER).max(least).min(order.len());
             let last = order[measured - 1];
-            let mut round: Vec<&[Candidate]> = Vec::with_capacity(rest.len());
-            for (state, rest) in scratch.segments.iter_mut().zip(&mut rest) {
+            let Rows { rest, measured: known, nearest } = &mut *rows;
+            for (state, rest) in scratch.segments.iter_mut().zip(rest) {
                 let next = rest.partition_point(|row| row.estimate.total_cmp(&last).is_le());
-                let (next, later) = rest.split_at(next);
                 state.candidates.clear();
-                state.candidates.extend_from_slice(next);
-                round.push(next);
-                *rest = later;
+                state.candidates.extend(rest.drain(..next));
+                known.extend(state.candidates.iter().map(|row| row.estimate));
             }
+            let round: Vec<Vec<f32>> = estimates(&scratch.segments);
             let seen = &mut |place: usize, position: usize, row: Neighbor| {
-                let estimate = round[place - MEMORY_PLACES][position].estimate;
-                let better = order.partition_point(|other| other.total_cmp(&estimate).is_lt());
-                ranks.push((row.id, better));
+                nearest.push((row.id, round[place - MEMORY_PLACES][position]));
             };
             exact += self.refine_segments(vector, scratch, out, seen)?;
-            let is_nearest = |id: u64| out.rows().iter().any(|row| row.id == id);
-            ranks.retain(|&(id, _)| is_nearest(id));
-            if depth_needed(ranks.iter().map(|&(_, rank)| rank)) <= measured {
+            if rows.is_enough(&order, measured, out) {
                 break;
             }
         }
         Ok(exact)
     }
+}
+
+fn estimates(segments: &[SegmentState]) -> Vec<Vec<f32>> {
+    let of = |state: &SegmentState| state.candidates.iter().map(|row| row.estimate).collect();
+    segments.iter().map(of).collect()
 }
 
 #[cfg(test)]

@@ -48,9 +48,23 @@ impl TreeScratch {
 
     /// Lets each place visit its ranked leaves that cost no more than `bound`.
     pub(super) fn keep_within(&mut self, bound: f32) {
-        let nearest = |costs: &[f32]| costs.partition_point(|cost| cost.total_cmp(&bound).is_le());
-        self.memory.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
-        self.segments.iter_mut().for_each(|state| state.leaves = nearest(&state.costs));
+        self.memory.iter_mut().for_each(|state| state.leaves = visited(&state.costs, bound));
+        self.segments.iter_mut().for_each(|state| state.leaves = visited(&state.costs, bound));
+    }
+
+    /// Lets the places in memory visit the `n` nearest of their leaves together, and the segments the `n`
+    /// nearest of theirs.
+    pub(super) fn keep_nearest(&mut self, n: usize) {
+        let mut merged = std::mem::take(&mut self.merged);
+        merged.clear();
+        merged.extend(self.memory.iter().flat_map(|state| &state.costs));
+        let in_memory = nth(&mut merged, n);
+        self.merged = merged;
+        let in_segments = self.leaves.costs.get(n - 1).copied().unwrap_or(f32::INFINITY);
+        self.memory.iter_mut().for_each(|state| state.leaves = visited(&state.costs, in_memory));
+        self.segments
+            .iter_mut()
+            .for_each(|state| state.leaves = visited(&state.costs, in_segments));
     }
 
     /// The costs of ranked leaves, place by place; those of segments by run.
@@ -136,6 +150,11 @@ impl BestEstimates {
         }
         self.estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max)
     }
+}
+
+/// Leaves that cost no more than `bound`, of costs that ascend.
+fn visited(costs: &[f32], bound: f32) -> usize {
+    costs.partition_point(|cost| cost.total_cmp(&bound).is_le())
 }
 
 /// The `n`-th least value; infinite if there are fewer.

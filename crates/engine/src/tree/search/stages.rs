@@ -76,11 +76,18 @@ impl Pinned {
 
     /// Scans the leaves that each place in memory visits, and keeps the `keep` best rows of each
     /// place; returns the number of codes scanned.
-    pub(in crate::tree) fn scan_memory(&self, keep: usize, scratch: &mut TreeScratch) -> usize {
+    ///
+    /// * `passed`: of each place, how many of its nearest leaves were scanned before; empty for none.
+    pub(in crate::tree) fn scan_memory(
+        &self,
+        keep: usize,
+        passed: &[usize],
+        scratch: &mut TreeScratch,
+    ) -> usize {
         let TreeScratch { memory, queries, best, .. } = scratch;
         let mut rows = 0;
-        for (place, state) in self.memory_places().zip(memory) {
-            keep_leaves(place, f32::INFINITY, state);
+        for (at, (place, state)) in self.memory_places().zip(memory).enumerate() {
+            keep_leaves(place, f32::INFINITY, passed_of(passed, at), state);
             while place.next_codes(&mut state.stage).is_some() {
                 // No bound: memory is scanned first, and the immutable memtable is as cheap to
                 // scan.
@@ -93,9 +100,16 @@ impl Pinned {
 
     /// Begins the scan of the leaves that segments visit, and leaves out those that hold no row
     /// within `radius`.
-    pub(in crate::tree) fn keep_segment_leaves(&self, radius: f32, scratch: &mut TreeScratch) {
-        for (place, state) in self.segments().zip(&mut scratch.segments) {
-            keep_leaves(&place, radius, state);
+    ///
+    /// * `passed`: as for [`Pinned::scan_memory`], of each segment.
+    pub(in crate::tree) fn keep_segment_leaves(
+        &self,
+        radius: f32,
+        passed: &[usize],
+        scratch: &mut TreeScratch,
+    ) {
+        for (at, (place, state)) in self.segments().zip(&mut scratch.segments).enumerate() {
+            keep_leaves(&place, radius, passed_of(passed, at), state);
         }
     }
 
@@ -264,9 +278,19 @@ fn rank<P: StagedSearch + ?Sized>(
     place.rank_leaves(queries.get(state.query), bound, &mut state.stage, &mut state.costs);
 }
 
-fn keep_leaves<P: StagedSearch + ?Sized>(place: &P, radius: f32, state: &mut PlaceState<P::State>) {
-    state.leaves = place.keep_leaves(0..state.leaves, radius, &mut state.stage);
+fn keep_leaves<P: StagedSearch + ?Sized>(
+    place: &P,
+    radius: f32,
+    passed: usize,
+    state: &mut PlaceState<P::State>,
+) {
+    let leaves = passed..state.leaves.max(passed);
+    state.leaves = place.keep_leaves(leaves, radius, &mut state.stage);
     state.candidates.clear();
+}
+
+fn passed_of(passed: &[usize], place: usize) -> usize {
+    passed.get(place).copied().unwrap_or(0)
 }
 
 fn scan<P: StagedSearch + ?Sized>(

@@ -7,6 +7,7 @@ use super::Shared;
 use crate::buffer::Buffer;
 use crate::error::Error;
 use crate::files::{Access, InFile};
+use crate::ring::PlannedRead;
 use crate::store::{Range, ReadAt};
 
 pub(super) struct TieredFile {
@@ -114,6 +115,10 @@ impl InFile for TieredFile {
 
     fn read_ready(&self, offset: u64, bytes: usize) -> Option<io::Result<Buffer>> {
         self.near()?.read_ready(offset, bytes)
+    }
+
+    fn plan(&self, offset: u64, bytes: usize) -> Option<PlannedRead> {
+        self.near()?.plan(offset, bytes)
     }
 
     fn read_many(&self, ranges: &[Range]) -> Option<io::Result<Vec<Buffer>>> {
