@@ -22,6 +22,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "bench" / "results"
+# What runs write: not a difference from the commit that they measured.
+WRITTEN = (":!bench/results", ":!docs/plots")
 _BLOCK = re.compile(r"(<!-- results: ([\w.-]+) -->\n)(.*?)(<!-- end of results -->)", re.DOTALL)
 
 
@@ -104,9 +106,16 @@ def rendered(text: str, folder: Path) -> str:
 
 
 def _commit() -> str:
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    """The commit, with `-dirty` if files differ from it that a run does not write itself."""
+    commit = _git("describe", "--always")
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *WRITTEN)
+    return (commit + ("-dirty" if changed else "")) or "unknown"
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(ROOT), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    return done.stdout.strip()
 
 
 if __name__ == "__main__":
