@@ -25,10 +25,8 @@ pub enum Effort {
         depth: usize,
         /// As [`crate::stages::Stop::theta`]: leaves that are nearer are visited.
         theta: f32,
-        /// Rows whose exact distance is taken at least, and at most: the search itself says how many between.
+        /// Rows whose exact distance is taken at least.
         least: usize,
-        /// See `least`.
-        most: usize,
     },
     /// Take the exact distance of every visible row.
     Exact,

@@ -246,8 +246,13 @@ fn read_all(all: Vec<(Arc<dyn ReadAt>, Range)>) -> Result<Vec<Buffer>, Error> {
     }
     let ready = all.iter().map(|(file, range)| file.read_ready(*range)).collect();
     let all = Arc::new(all);
+    // The ring is waited for before the pool begins: far files would wait for near ones.
+    let is_near = all.iter().all(|(file, _)| file.is_near());
     let planned = all.clone();
-    let plan = move |index: usize| planned[index].0.plan(planned[index].1);
+    let plan = move |index: usize| {
+        let (file, range) = &planned[index];
+        is_near.then(|| file.plan(*range))?
+    };
     fill(ready, plan, move |index| all[index].0.read(all[index].1))
 }
 

@@ -163,6 +163,9 @@ impl Queue {
             // If no thread can be started, the work is slower but still correct, because the caller
             // of `run` works too.
             state.threads += usize::from(thread.spawn(move || queue.work()).is_ok());
+        } else if state.idle > 0 {
+            // Of those that wait some were told of other jobs; one may not have been.
+            self.waiting.notify_one();
         }
     }
 
@@ -231,33 +234,48 @@ mod tests {
         }
     }
 
-    /// A run of many jobs does not hold up one that comes after it: the pool's threads take turns.
+    /// Long runs do not hold up one that comes after them: the pool's threads take turns.
     #[test]
-    fn a_long_run_lets_a_short_one_through() {
+    fn long_runs_let_a_short_one_through() {
         let pool = Arc::new(Pool::new(Duration::from_secs(10)));
         let (begun, begins) = mpsc::channel();
-        let done = Arc::new(Mutex::new(0));
-        let long = {
-            let (pool, done) = (pool.clone(), done.clone());
+        // Jobs of the long runs that may end.
+        let gate = Arc::new((Mutex::new(0), Condvar::new()));
+        let open = |jobs: usize| {
+            *gate.0.lock().expect("a count") += jobs;
+            gate.1.notify_all();
+        };
+        let long = |_: usize| {
+            let (pool, gate, begun) = (pool.clone(), gate.clone(), begun.clone());
             thread::spawn(move || {
-                pool.run(400, move |index| {
+                pool.run(100, move |_| {
                     let _ = begun.send(());
-                    thread::sleep(Duration::from_millis(2));
-                    *done.lock().expect("a count") += 1;
-                    index
+                    let left = gate.0.lock().expect("a count");
+                    *gate.1.wait_while(left, |left| *left == 0).expect("a count") -= 1;
                 })
             })
         };
-        (0..16).for_each(|_| begins.recv().expect("the long run"));
-        let threads = pool.run(24, |_| {
-            thread::sleep(Duration::from_millis(2));
-            thread::current().id()
+        let runs: Vec<_> = (0..2).map(long).collect();
+        // Both callers and all threads of the pool.
+        (0..2 + THREADS).for_each(|_| begins.recv().expect("a job"));
+        let (both, (met, meeting)) = (Arc::new(std::sync::Barrier::new(2)), mpsc::channel());
+        let (short_pool, at_work) = (pool.clone(), met.clone());
+        let short = thread::spawn(move || {
+            short_pool.run(2, move |_| {
+                at_work.send(false).expect("the test");
+                both.wait();
+                met.send(true).expect("the test");
+            })
         });
-        let at_its_end = *done.lock().expect("a count");
-        let helpers = threads.iter().filter(|id| **id != thread::current().id()).count();
-        assert!(helpers > 0, "no thread of the pool took a job of the short run");
-        assert!(at_its_end < 400, "the long run was over before the short one");
-        assert_eq!(long.join().expect("a run"), (0..400).collect::<Vec<_>>());
+        // The caller is at work, so what it wants of the pool is in the queue.
+        assert_eq!(meeting.recv(), Ok(false));
+        open(2 + THREADS);
+        let wait = || meeting.recv_timeout(Duration::from_secs(30));
+        let found = [wait(), wait(), wait()];
+        open(200);
+        assert_eq!(found, [Ok(false), Ok(true), Ok(true)], "the long runs have the threads still");
+        runs.into_iter().for_each(|run| assert_eq!(run.join().expect("a run").len(), 100));
+        short.join().expect("a run");
     }
 
     #[test]

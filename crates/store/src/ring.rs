@@ -13,12 +13,15 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use io_uring::{opcode, types, IoUring};
+use io_uring::{opcode, types, IoUring, Probe};
 
 use crate::buffer::Buffer;
 
 /// Reads in flight at once.
 const ENTRIES: u32 = 64;
+
+/// Times that a round waits again, where that was not possible for the moment.
+const TRIES: usize = 10_000;
 
 /// A read as the operating system makes it.
 pub struct PlannedRead {
@@ -62,14 +65,21 @@ thread_local! {
 impl Ring {
     fn ready(&mut self) -> Option<&mut IoUring> {
         if let Ring::Untried = self {
-            let made = IoUring::new(ENTRIES);
-            *self = made.map_or(Ring::Refused, |ring| Ring::Ready(Box::new(ring)));
+            *self = made().map_or(Ring::Refused, |ring| Ring::Ready(Box::new(ring)));
         }
         match self {
             Ring::Ready(ring) => Some(ring),
             _ => None,
         }
     }
+}
+
+/// A ring, if the kernel has them and knows reads: before 5.6 it has and does not.
+fn made() -> Option<IoUring> {
+    let ring = IoUring::new(ENTRIES).ok()?;
+    let mut probe = Probe::new();
+    ring.submitter().register_probe(&mut probe).ok()?;
+    probe.is_supported(opcode::Read::CODE).then_some(ring)
 }
 
 /// True if this thread has a ring, or gets one.
@@ -92,7 +102,7 @@ pub(crate) fn read_all(mut planned: Vec<PlannedRead>) -> Vec<Option<Buffer>> {
         Ok(Some(Err(_))) => {
             let count = planned.len();
             // The kernel may still write to the buffers: their memory is never used again.
-            std::mem::forget(planned);
+            planned.into_iter().for_each(|read| std::mem::forget(read.buffer));
             (0..count).map(|_| None).collect()
         }
         _ => planned.iter().map(|_| None).collect(),
@@ -102,7 +112,7 @@ pub(crate) fn read_all(mut planned: Vec<PlannedRead>) -> Vec<Option<Buffer>> {
 /// Bytes that each read got, 0 if it failed. Errors: those of waiting for the ring; reads may be in flight then.
 fn run(ring: &mut IoUring, planned: &mut [PlannedRead]) -> io::Result<Vec<usize>> {
     let mut read = vec![0; planned.len()];
-    let (mut begun, mut done) = (0, 0);
+    let (mut begun, mut done, mut tries) = (0, 0, 0);
     while done < planned.len() {
         let mut queue = ring.submission();
         while begun < planned.len() && begun - done < ENTRIES as usize {
@@ -114,9 +124,9 @@ fn run(ring: &mut IoUring, planned: &mut [PlannedRead]) -> io::Result<Vec<usize>
                 into.len() as u32,
             );
             let entry = entry.offset(*offset).build().user_data(begun as u64);
-            // SAFETY: the file is open and the buffer stays where it is until the read is done, since `planned`
-            // has both, the loop ends only then, and after an error `planned` is never freed. Nobody else looks at the
-            // buffer meanwhile.
+            // SAFETY: the file is open while the entry is submitted, and the buffer stays where it is until the read is
+            // done, since `planned` has both, the loop ends only then, and after an error buffers are never freed.
+            // Nobody else looks at the buffer meanwhile.
             if unsafe { queue.push(&entry) }.is_err() {
                 break;
             }
@@ -128,8 +138,11 @@ fn run(ring: &mut IoUring, planned: &mut [PlannedRead]) -> io::Result<Vec<usize>
         let awaited = if begun < planned.len() { in_flight.div_ceil(2) } else { in_flight };
         match ring.submit_and_wait(awaited) {
             Ok(_) => {}
-            // A signal, or the kernel wants what is done to be taken first.
-            Err(error) if is_passing(&error) => std::thread::yield_now(),
+            // A signal, or the kernel lacks memory or wants what is done to be taken first.
+            Err(error) if is_passing(&error) && tries < TRIES => {
+                tries += 1;
+                std::thread::yield_now();
+            }
             Err(error) => return Err(error),
         }
         for completed in ring.completion() {

@@ -3,9 +3,10 @@
 //!
 //! Ranks of leaves and of estimates make a decision, and are out of date once much was written. What an audit
 //! found relative to the distances of its query lasts longer: the θ of a leaf, and how many estimates are
-//! better than that of a neighbour. Rows of the same kind change neither, however many come. So audits that are
-//! too old for a decision still say how far such a query must go. The older they are the less they are
-//! trusted; at last, and before any audit, constants that suit any data stand in for them.
+//! better than that of a neighbour. Rows of the same kind hardly change these, however many come, and a query
+//! still goes on as far as the rows that it finds ask for. So audits that are too old for a decision say where such
+//! a query begins. The older they are the less they are trusted; at last, and before any audit, constants that suit
+//! any data stand in for them.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
@@ -22,6 +23,8 @@ const THETA: f32 = 1.5;
 const THETA_PER_HALVING: f32 = 0.25;
 /// Rows of segments that are measured then at least; each halving doubles them.
 const LEAST: f32 = 384.0;
+/// Most ratio of the rows per leaf now and then with which audits still say something.
+const LEAF_ROWS_RATIO: f64 = 2.0;
 /// Factor by which leaves are visited beyond the θ that was needed.
 const BEYOND: f32 = 1.01;
 /// Parts of the allowed loss for leaves that are not visited, which are dear, and for rows that are not measured.
@@ -33,15 +36,15 @@ const ROWS_LOSS: f64 = 0.3;
 pub(super) struct Margins {
     /// Bits of θ.
     theta: AtomicU32,
-    /// Rows to measure; 0 before there are enough audits.
-    measured: AtomicUsize,
-    /// Writes at the time of the audits.
+    /// Writes and bits of [`leaf_rows`] at the time of the audits.
     writes: AtomicU64,
+    leaf_rows: AtomicU64,
+    /// Rows to measure; 0 before there are enough audits. Stored last.
+    measured: AtomicUsize,
 }
 
 impl Margins {
-    /// Notes what the audits of a window say for a target of recall. Rows need about as large a θ as queries
-    /// (`filtered.rs`).
+    /// Notes what the audits of a window say for a target of recall. Neighbours that every search scans say nothing.
     pub(super) fn note(
         &self,
         window: &Window,
@@ -50,27 +53,30 @@ impl Margins {
         settings: IndexSettings,
     ) {
         let Some(writes) = window.supported_writes() else { return };
-        debug_assert!(window.len() >= WINDOW_MIN);
+        let Some(last) = window.audits.back() else { return };
         let (mut thetas, mut ranks) = (Vec::new(), Vec::new());
         for audit in &window.audits {
             let k = of.unwrap_or(audit.k).max(NEIGHBOURS_MIN);
-            let needs = audit.needs(k, settings);
-            thetas.extend(needs.map(|(theta, weight)| (f64::from(theta), f64::from(weight))));
-            ranks.extend(audit.hits(k).map(|(hit, weight)| {
-                let rank = hit.code.as_ref().map_or(0, |code| code.with_all());
-                (f64::from(rank), f64::from(weight))
-            }));
+            for ((hit, weight), (theta, _)) in audit.hits(k).zip(audit.needs(k, settings)) {
+                let Some(code) = hit.code.as_ref().filter(|_| hit.leaf.is_some()) else { continue };
+                thetas.push((f64::from(theta), f64::from(weight)));
+                ranks.push((f64::from(code.with_all()), f64::from(weight)));
+            }
         }
         let all: f64 = ranks.iter().map(|(_, weight)| weight).sum();
+        if all < (WINDOW_MIN * NEIGHBOURS_MIN) as f64 {
+            return;
+        }
         let enough = |part: f64| (1.0 - (1.0 - target) * part) * all;
         let theta = quantile(thetas.into_iter(), enough(LEAVES_LOSS));
         let rank = quantile(ranks.into_iter(), enough(ROWS_LOSS));
-        let Some((theta, rank)) = theta.zip(rank).filter(|_| all > 0.0) else { return };
+        let Some((theta, rank)) = theta.zip(rank) else { return };
         // The leaf of this very neighbour is to be visited too.
         let theta = theta.max(0.0) as f32 * BEYOND;
         self.theta.store(theta.to_bits(), Ordering::Relaxed);
-        self.measured.store(rank as usize + 1, Ordering::Relaxed);
         self.writes.store(writes, Ordering::Relaxed);
+        self.leaf_rows.store(leaf_rows(&last.at).to_bits(), Ordering::Relaxed);
+        self.measured.store(rank as usize + 1, Ordering::Release);
     }
 
     /// The effort of a query for `k` neighbours without a decision. Audits never raise θ: that of the audits of rows
@@ -81,19 +87,36 @@ impl Margins {
         let halvings = (0.05 / (1.0 - target).max(1e-4)).log2().max(0.0) as f32;
         let theta = THETA + THETA_PER_HALVING * halvings;
         let least = (LEAST * halvings.exp2()) as usize;
-        let measured = self.measured.load(Ordering::Relaxed);
-        let then = Moment { writes: self.writes.load(Ordering::Relaxed), ..*now };
-        let age = (now.turnovers_since(&then) / TURNOVERS_MAX).min(1.0);
+        let measured = self.measured.load(Ordering::Acquire);
+        let age = self.age(now);
         if measured == 0 || age == 1.0 {
-            return Effort::Cautious { depth, theta, least, most: usize::MAX };
+            return Effort::Cautious { depth, theta, least };
         }
         let known = f32::from_bits(self.theta.load(Ordering::Relaxed)).min(theta);
         let known_least = measured.max(4 * k + 40);
         let older = |young: f64, old: f64| young + age * (old - young).max(0.0);
         let least = older(known_least as f64, least as f64) as usize;
         let theta = older(f64::from(known), f64::from(theta)) as f32;
-        Effort::Cautious { depth, theta, least, most: least }
+        Effort::Cautious { depth, theta, least }
     }
+
+    /// How old the audits are: 1 where they say nothing any more.
+    fn age(&self, now: &Moment) -> f64 {
+        let then = Moment { writes: self.writes.load(Ordering::Relaxed), ..*now };
+        let rows = leaf_rows(now) / f64::from_bits(self.leaf_rows.load(Ordering::Relaxed));
+        let is_alike = (1.0 / LEAF_ROWS_RATIO..=LEAF_ROWS_RATIO).contains(&rows);
+        let turnovers = now.turnovers_since(&then) / TURNOVERS_MAX;
+        if is_alike {
+            turnovers.min(1.0)
+        } else {
+            1.0
+        }
+    }
+}
+
+/// Rows per leaf: θ depends on how large leaves are.
+fn leaf_rows(at: &Moment) -> f64 {
+    at.rows.max(1) as f64 / at.leaves.max(1) as f64
 }
 
 #[cfg(test)]

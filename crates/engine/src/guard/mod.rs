@@ -533,7 +533,9 @@ impl Guard {
         }
         let of_rows = 1.0 - (1.0 - self.target()) / ROWS_EASIER;
         let target = if of.is_none() { self.target() } else { of_rows };
-        decision.margins.note(window, of, self.target(), self.index);
+        if of.is_some() || queries.is_fair() {
+            decision.margins.note(window, of, target, self.index);
+        }
         let reached = self.reached(class, now);
         let in_force = reached.unwrap_or(Reached::EXACT);
         let is_confirmed = reached.is_some() && window.confirms(of, in_force, target, now);

@@ -125,8 +125,8 @@ impl Pinned {
         let (mut probes, refine) = match probe.effort {
             Effort::Exact => return self.exact(probe.vector, probe.filter, out),
             Effort::Thorough { depth } => return self.thorough(probe, depth, scratch, out),
-            Effort::Cautious { depth, theta, least, most } => {
-                return self.cautious(probe, &Caution { depth, theta, least, most }, scratch, out);
+            Effort::Cautious { depth, theta, least } => {
+                return self.cautious(probe, &Caution { depth, theta, least }, scratch, out);
             }
             Effort::Approximate { probes, refine } => (probes, refine.max(probe.k)),
         };

@@ -14,12 +14,13 @@
 //! Each leaf is scanned once and each row measured once. What audits of some time ago found of margins and
 //! estimates still says much, though more was written since than a decision may outlive: both are relative to
 //! the distances that a query finds, and hardly change when rows of the same kind come. The guard passes them
-//! as `theta`, and as `least` and `most`.
+//! as `theta` and `least`; the rule of step 3 holds as well.
 
 use vstream_index::stages::{need, Candidate, Refine};
 use vstream_index::{depth_from, depth_needed, Probe, SearchStats};
 use vstream_vector::{Neighbor, TopK};
 
+use super::add;
 use super::scratch::{TreeScratch, MEMORY_PLACES};
 use super::stages::SegmentState;
 use crate::error::Error;
@@ -43,8 +44,6 @@ pub(super) struct Caution {
     pub(super) theta: f32,
     /// Rows of segments to measure at least.
     pub(super) least: usize,
-    /// Rows of segments to measure at most, if that is more.
-    pub(super) most: usize,
 }
 
 /// Rows of segments that one query found.
@@ -102,10 +101,12 @@ impl Pinned {
         }
         let wanted = probe.k.max(WANTED_MIN);
         out.reset(wanted);
-        let Some(stats) = self.bounded(probe, caution, scratch, out)? else {
+        let (mut stats, is_enough) = self.bounded(probe, caution, scratch, out)?;
+        if !is_enough {
             out.reset(probe.k);
-            return self.thorough(probe, caution.depth, scratch, out);
-        };
+            add(&mut stats, self.thorough(probe, caution.depth, scratch, out)?);
+            return Ok(stats);
+        }
         if wanted > probe.k {
             let rows: Vec<Neighbor> = out.rows().to_vec();
             out.reset(probe.k);
@@ -116,7 +117,7 @@ impl Pinned {
         Ok(stats)
     }
 
-    /// Offers the nearest rows; `None` if the short search finds fewer than are wanted, as many as `out` was
+    /// Offers the nearest rows; false if the short search finds fewer than are wanted, as many as `out` was
     /// reset to.
     fn bounded(
         &self,
@@ -124,13 +125,13 @@ impl Pinned {
         caution: &Caution,
         scratch: &mut TreeScratch,
         out: &mut TopK,
-    ) -> Result<Option<SearchStats>, Error> {
+    ) -> Result<(SearchStats, bool), Error> {
         let wanted = probe.k.max(WANTED_MIN);
         self.rank(probe, usize::MAX, scratch)?;
         let loose = self.scan_loose(probe.vector, probe.filter, out);
         let mut stats = SearchStats { rows: loose, exact: loose, leaves: 0 };
         let mut rows = Rows::default();
-        let keep = depth_from(caution.depth, probe.k).min(caution.most).max(caution.least);
+        let keep = depth_from(caution.depth, probe.k).max(caution.least);
 
         scratch.keep_nearest(PROBES);
         let in_memory: Vec<usize> = scratch.memory.iter().map(|state| state.leaves).collect();
@@ -140,7 +141,7 @@ impl Pinned {
         stats.exact +=
             self.measure_in_order(probe.vector, (short, short), &mut rows, scratch, out)?;
         if out.len() < wanted {
-            return Ok(None);
+            return Ok((stats, false));
         }
 
         let near = out.bound();
@@ -152,7 +153,7 @@ impl Pinned {
         self.visit(probe.vector, keep, passed, (scratch, &mut rows, out), &mut stats)?;
         let range = (caution.least, keep);
         stats.exact += self.measure_in_order(probe.vector, range, &mut rows, scratch, out)?;
-        Ok(Some(stats))
+        Ok((stats, true))
     }
 
     /// Scans the leaves that are visited, but for those that were `passed` in memory and in segments. Offers

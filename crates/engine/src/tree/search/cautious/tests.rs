@@ -47,7 +47,7 @@ fn measured(
     tree: &Tree,
     metric: Metric,
     centres: usize,
-    (k, theta, least, most): (usize, f32, usize, usize),
+    (k, theta, least): (usize, f32, usize),
 ) -> (f64, f64) {
     let (mut scratch, mut out) = (TreeScratch::default(), TopK::default());
     let mut random = SplitMix(SEED ^ 1);
@@ -68,7 +68,7 @@ fn measured(
             (stats, ids)
         };
         let (_, truth) = ask(Effort::Exact);
-        let (stats, ids) = ask(Effort::Cautious { depth: 0, theta, least, most });
+        let (stats, ids) = ask(Effort::Cautious { depth: 0, theta, least });
         assert_eq!((truth.len(), ids.len()), (k, k));
         found += ids.iter().filter(|id| truth.contains(id)).count();
         rows += stats.rows;
@@ -90,7 +90,7 @@ fn a_query_without_a_decision_finds_its_rows() {
             for (k, theta, measured_least) in
                 [(1, 1.5, 384), (10, 1.5, 384), (100, 1.5, 384), (10, 2.08, 1_920)]
             {
-                let asked = (k, theta, measured_least, usize::MAX);
+                let asked = (k, theta, measured_least);
                 let (recall, rows) = measured(reader.tree(), metric, centres, asked);
                 let least = if theta > 2.0 { 0.985 } else { 0.95 };
                 println!("seed {SEED}, {metric:?}, {centres} centres, k {k}, theta {theta}: {recall}, {rows}");
