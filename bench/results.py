@@ -106,7 +106,7 @@ def rendered(text: str, folder: Path) -> str:
 
 
 def _commit() -> str:
-    """The commit, with `-dirty` if files differ from it that a run does not write itself."""
+    """Return the commit, with `-dirty` if files differ from it that a run does not write itself."""
     commit = _git("describe", "--always")
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *WRITTEN)
     return (commit + ("-dirty" if changed else "")) or "unknown"
