@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use vstream_index::Reach;
 use vstream_vector::Neighbor;
 
-use super::classes::{class_of, CLASSES, USUAL};
+use super::classes::{class_of, CLASSES};
 use super::window::{Audit, WINDOW_MIN};
 use super::{moment, Auditor, Guard, AUDITS_PER_CONCLUSION, AUDIT_K_MIN};
 use crate::tree::Tree;
@@ -31,8 +31,7 @@ impl Guard {
             return true;
         }
         auditor.copies = 0;
-        let settings = search.settings().index_settings();
-        self.push_filtered_row(settings, &audit, &mut auditor.filtered);
+        self.push_filtered_row(&audit, &mut auditor.filtered);
         auditor.rows.push(audit);
         auditor.since_conclusion += 1;
         if auditor.since_conclusion >= AUDITS_PER_CONCLUSION {
@@ -54,9 +53,8 @@ impl Guard {
         let most = self.most_asked.load(Ordering::Relaxed);
         let is_dear = self.costs.is_read() && self.filtered.seen() == 0;
         match most {
-            0 if is_dear => CLASSES[USUAL],
-            0 => ROW_K,
             _ if is_dear => CLASSES[class_of(most)].max(AUDIT_K_MIN),
+            0 => ROW_K,
             _ if most > ROW_K => CLASSES[CLASSES.len() - 1],
             _ => ROW_K,
         }

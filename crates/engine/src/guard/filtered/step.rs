@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use vstream_attribute::Filter;
-use vstream_index::{Effort, IndexSettings, Probe};
+use vstream_index::{Effort, Probe};
 
 use super::super::classes::{class_of, CLASSES};
 use super::super::window::Audit;
@@ -65,14 +65,9 @@ impl Guard {
     }
 
     /// Notes what an audit of a row tells about filtered queries.
-    pub(in crate::guard) fn push_filtered_row(
-        &self,
-        settings: IndexSettings,
-        audit: &Audit,
-        filtered: &mut FilteredAudits,
-    ) {
+    pub(in crate::guard) fn push_filtered_row(&self, audit: &Audit, filtered: &mut FilteredAudits) {
         for (class, &k) in CLASSES.iter().enumerate().filter(|&(_, &k)| k <= audit.k) {
-            let needs = audit.needs(k, settings);
+            let needs = audit.needs(k, self.index);
             let needed: Vec<f32> = needs
                 .flat_map(|(needed, weight)| std::iter::repeat_n(needed, weight as usize))
                 .collect();
