@@ -11,7 +11,7 @@ use vstream_index::stages::{form_of, LeafCost, RotatedQuery};
 use vstream_index::{IndexSettings, RadiusBound};
 
 use crate::read::Segment;
-use crate::search::{SegmentSearchState, SegmentView};
+use crate::search::{SegmentSearchState, SegmentView, LEAVES_AHEAD};
 
 /// A leaf that a query may visit.
 #[derive(Clone, Copy)]
@@ -179,6 +179,11 @@ impl SegmentView<'_> {
         kept.clear();
         let ranks = ranked[from..end].iter().zip(from as u32..);
         kept.extend(ranks.filter(|(leaf, _)| is_near(leaf) && may_match(leaf)).map(|(_, at)| at));
+        // So many are scanned in several rounds. In the order of the file each round reads a part of it, in few
+        // reads; by their distance each would read from all over it.
+        if kept.len() > LEAVES_AHEAD {
+            kept.sort_unstable_by_key(|&at| ranked[at as usize].leaf);
+        }
         state.begin_scan();
         state.kept.len()
     }

@@ -409,12 +409,8 @@ impl Segment {
     /// The centroids of a cluster segment, laid out for ranking.
     pub(crate) fn centroids(&self) -> &Centroids {
         self.centroids.get_or_init(|| {
-            let padded = self.rotation.padded();
-            let mut rounded = vec![0.0; self.leaves.len() * padded];
-            for (out, leaf) in rounded.chunks_exact_mut(padded).zip(0..) {
-                self.centroid(leaf, out);
-            }
-            Centroids::build(&rounded, padded)
+            let of = &mut |leaf: usize, out: &mut [f32]| self.centroid(leaf as u32, out);
+            Centroids::of(self.leaves.len(), self.rotation.padded(), of)
         })
     }
 

@@ -35,7 +35,7 @@ use crate::take::takes_rows_alone;
 use crate::tombstones::Tombstones;
 
 /// Leaves whose codes are read together.
-const LEAVES_AHEAD: usize = 8 * BLOCKS_AHEAD;
+pub(crate) const LEAVES_AHEAD: usize = 8 * BLOCKS_AHEAD;
 
 /// A candidate's row number starts at the first row of its leaf, in code blocks and in row blocks
 /// alike.

@@ -110,7 +110,8 @@ impl Points {
             near.select_nth_unstable_by(count - 1, |a, b| a.0.total_cmp(&b.0));
             near.truncate(count);
         }
-        near.into_iter().map(|(_, at)| at).collect()
+        // By reference: the vector of the gaps, which is as long as all points, must not live on as the result's.
+        near.iter().map(|&(_, at)| at).collect()
     }
 
     /// Divides some points in two by 2-means, each part with at least a quarter of their weight.

@@ -8,6 +8,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::tree::Tree;
+
 /// An audit that goes no deeper than it began lowers the depth by one part in this many.
 const FORGOTTEN: usize = 256;
 /// Audits within which a second one that went deeper says that many have to.
@@ -15,7 +17,29 @@ const OFTEN: usize = 64;
 /// Factor by which a single one raises the depth at most.
 const RISE: usize = 2;
 
-/// The depth of the audits of a class of k.
+/// The depths of the audits of a class of k.
+///
+/// In memory, where rows cost little, audits begin far deeper than they need
+/// (`vstream_index::depth_in_memory`). Over segments each row that they measure is read, so what they go down to
+/// in memory says nothing there.
+#[derive(Default)]
+pub(super) struct Depths {
+    in_memory: Depth,
+    over_segments: Depth,
+}
+
+impl Depths {
+    /// That of where the rows are now.
+    pub(super) fn of(&self, search: &Tree) -> &Depth {
+        if search.is_in_memory() {
+            &self.in_memory
+        } else {
+            &self.over_segments
+        }
+    }
+}
+
+/// The depth of the audits of rows of one kind.
 #[derive(Default)]
 pub(super) struct Depth {
     depth: AtomicUsize,

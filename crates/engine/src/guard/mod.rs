@@ -42,7 +42,7 @@ use vstream_vector::{Neighbor, SplitMix, TopK};
 use self::caution::Margins;
 use self::choice::{choose, Costs};
 use self::classes::{class_of, CLASSES, USUAL};
-use self::depth::Depth;
+use self::depth::Depths;
 use self::filtered::{FilteredAudits, FilteredDecisions, FilteredQuery};
 use self::pace::watch;
 use self::rows::{has_copy, leave_out};
@@ -181,7 +181,7 @@ pub(crate) struct Guard {
     decisions: [Decision; CLASSES.len()],
     filtered: FilteredDecisions,
     /// Number of rows by estimate that held the true neighbours in the last audits, by class.
-    depth: [Depth; CLASSES.len()],
+    depth: [Depths; CLASSES.len()],
     /// Class of the last query.
     last_class: AtomicUsize,
     /// Largest k asked for so far.
@@ -278,7 +278,7 @@ impl Guard {
         let reached = reached.filter(|reached| !(is_dear(reached) && search.bounds_itself()));
         match reached.map(|reached| reached.for_k(k)) {
             None => {
-                let depth = self.depth[class].get();
+                let depth = self.depth[class].of(search).get();
                 self.decisions[class].margins.effort(k, self.target(), depth, &now)
             }
             Some(Reached { probes: usize::MAX, .. }) => Effort::Exact,
@@ -472,7 +472,7 @@ impl Guard {
         let at = moment(search);
         let spare = usize::from(own.is_some());
         let wanted = k.max(AUDIT_K_MIN) + spare;
-        let known = &self.depth[class_of(k)];
+        let known = self.depth[class_of(k)].of(search);
         let depth = known.get();
         let begun_at = search.audit_depth(depth, wanted);
         let probe =

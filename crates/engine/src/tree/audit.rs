@@ -16,6 +16,8 @@ use crate::error::Error;
 /// Rows of segments that are read in one round: an audit measures thousands, and their blocks would be
 /// in memory together.
 const MEASURED_TOGETHER: usize = 256;
+/// A scan of every code begins with a leaf for so many rows that are wanted.
+const ROWS_PER_NEAREST: usize = 32;
 /// Rows that a leaf in memory usually has.
 const ROWS_PER_LEAF: u64 = 384;
 
@@ -182,9 +184,9 @@ impl Pinned {
         stats.leaves += costs.iter().map(|costs| costs.len()).sum::<usize>();
         let mut depth = depth_from(depth, probe.k);
         loop {
+            stats.rows += self.bound_estimates(depth, scratch)?;
             out.reset(probe.k);
             let loose = self.scan_loose(probe.vector, probe.filter, out);
-            scratch.best.reset(depth, true);
             scratch.memory.iter_mut().for_each(|state| state.leaves = usize::MAX);
             scratch.segments.iter_mut().for_each(|state| state.leaves = usize::MAX);
             let mut rows = self.scan_memory(depth, &[], scratch);
@@ -195,7 +197,7 @@ impl Pinned {
                 scratch.keep_useful(at);
             }
             stats.rows += loose + rows;
-            let mut candidates = merged(scratch, &ranks);
+            let mut candidates = merged(scratch, &ranks, scratch.best.bound());
             let is_cut = candidates.len() > depth || rows > candidates.len();
             candidates.truncate(depth);
             stats.exact += loose + candidates.len();
@@ -207,6 +209,19 @@ impl Pinned {
             }
             depth = depth.saturating_mul(4);
         }
+    }
+
+    /// Lets a scan for the `depth` best estimates begin with a bound: that of the rows of the nearest leaves, some
+    /// times as many. Else each segment would pass thousands of rows on before the last bounds them all. Returns
+    /// the number of codes scanned.
+    fn bound_estimates(&self, depth: usize, scratch: &mut TreeScratch) -> Result<usize, Error> {
+        scratch.keep_nearest((depth / ROWS_PER_NEAREST).max(1));
+        scratch.best.reset(depth, true);
+        let in_memory = self.scan_memory(depth, &[], scratch);
+        self.keep_segment_leaves(f32::INFINITY, &[], scratch);
+        let in_segments = self.scan_hottest_first(depth, scratch)?;
+        scratch.best.reset_within(depth);
+        Ok(in_memory + in_segments)
     }
 
     /// Offers the exact distances of candidates; returns those that were among the nearest, with
@@ -266,11 +281,13 @@ impl Pinned {
     }
 }
 
-/// The candidates of all places, best first.
-fn merged(scratch: &TreeScratch, ranks: &[Vec<u32>]) -> Vec<Candidate> {
+/// The candidates of all places, best first, without those whose estimates are above `bound`: segments that were
+/// scanned first keep many such.
+fn merged(scratch: &TreeScratch, ranks: &[Vec<u32>], bound: f32) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for (place, (found, costs)) in scratch.candidates().zip(scratch.costs()).enumerate() {
-        candidates.extend(found.iter().enumerate().map(|(position, row)| Candidate {
+        let near = found.iter().take_while(|row| row.estimate.total_cmp(&bound).is_le());
+        candidates.extend(near.enumerate().map(|(position, row)| Candidate {
             estimate: row.estimate,
             leaf: ranks[place][row.leaf as usize],
             cost: costs[row.leaf as usize],

@@ -1,9 +1,11 @@
 //! The id table of a segment: finds a row by its id. It is built once and never changes.
 //!
 //! Entries lie in buckets by hash, one bucket after the other; a second array holds the start of each
-//! bucket. A look-up reads a word and then one or two cache lines. An entry is the difference of its id to
-//! the least id and its row, each in as many bytes as the largest takes: six together for a million ids in a
-//! row, eleven for ids that are hashes. Versions are kept by row in the same way, often in no byte at all.
+//! bucket. A look-up reads a word and then one or two cache lines. The hash is a permutation of the
+//! differences of ids to the least id, so an entry has only what the number of its bucket does not say of
+//! it, and its row, each in as many bits as the largest takes: 23 together for a million ids in a
+//! row, 67 for ids that are hashes. Versions are kept by row in as many bytes as their differences take, often
+//! in none at all.
 
 use std::ops::Range;
 
@@ -12,7 +14,11 @@ use crate::error::Error;
 use vstream_index::LeastIds;
 use vstream_vector::kernels;
 
-/// Average entries of a bucket.
+mod permutation;
+
+use self::permutation::Permutation;
+
+/// Least average entries of a bucket; there may be twice as many, since the number of buckets is a power of 2.
 const BUCKET: usize = 8;
 
 /// Rows of a segment by id.
@@ -21,8 +27,6 @@ pub(crate) struct IdTable {
     starts: Box<[u32]>,
     entries: Entries,
     versions: Packed,
-    /// Seed of the hash: nobody outside can choose ids that all fall into one bucket.
-    seed: u64,
 }
 
 impl IdTable {
@@ -51,36 +55,32 @@ impl IdTable {
             let others = versions.iter_mut().zip(is_known).filter(|(_, is_known)| !is_known);
             others.for_each(|(version, _)| *version = least);
         }
-        let rows = ids.len();
-        let buckets = rows.div_ceil(BUCKET).max(1);
-        let seed = segment.identity();
-        let bucket = |id| bucket(id ^ seed, buckets);
-        let mut starts = vec![0u32; buckets + 1];
-        ids.iter().for_each(|&(id, _)| starts[bucket(id) + 1] += 1);
-        (0..buckets).for_each(|at| starts[at + 1] += starts[at]);
+        let (kept, most) = (ids.len(), segment.rows());
+        let of = || ids.iter().map(|&(id, _)| id);
+        let range = (of().min().unwrap_or(0), of().max().unwrap_or(0));
+        let mut entries = Entries::new(kept, range, most, segment.identity());
+        let mut starts = vec![0u32; entries.buckets() + 1];
+        of().for_each(|id| starts[entries.bucket(id) + 1] += 1);
+        (0..entries.buckets()).for_each(|at| starts[at + 1] += starts[at]);
         let mut next = starts.clone();
-        let least = ids.iter().map(|&(id, _)| id).min().unwrap_or(0);
-        let most = ids.iter().map(|&(id, _)| id).max().unwrap_or(0);
-        let mut entries = Entries::new(rows, (least, most), segment.rows());
         for (id, row) in ids {
-            let at = &mut next[bucket(id)];
+            let at = &mut next[entries.bucket(id)];
             entries.set(*at as usize, id, row);
             *at += 1;
         }
-        let starts = starts.into();
-        Ok(IdTable { starts, entries, versions: Packed::of(&versions), seed })
+        Ok(IdTable { starts: starts.into(), entries, versions: Packed::of(&versions) })
     }
 
     /// The row of an id, deleted or not.
     #[inline]
     pub(crate) fn find(&self, id: u64) -> Option<u32> {
-        self.find_in(self.bucket_of(id), id)
+        self.find_in(self.entries.bucket(id), id)
     }
 
     /// Finds the bucket of an id, and prefetches the place of its entries for [`IdTable::prefetch`].
     #[inline]
     pub(crate) fn approach(&self, id: u64) -> usize {
-        let at = self.bucket_of(id);
+        let at = self.entries.bucket(id);
         kernels::prefetch(&self.starts[at..at + 1]);
         at
     }
@@ -97,29 +97,27 @@ impl IdTable {
         self.entries.find(self.range(bucket), id)
     }
 
-    fn bucket_of(&self, id: u64) -> usize {
-        bucket(id ^ self.seed, self.starts.len() - 1)
-    }
-
     fn range(&self, bucket: usize) -> Range<usize> {
         self.starts[bucket] as usize..self.starts[bucket + 1] as usize
     }
 
     /// Calls `visit` with id, version and row of every row, in no order.
     pub(crate) fn for_each(&self, visit: &mut dyn FnMut(u64, u64, u32)) {
-        for (id, row) in self.entries.iter() {
+        for (id, row) in self.rows() {
             visit(id, self.version(row), row);
         }
     }
 
     /// Ids and their rows, in no order.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        self.entries.iter()
+        self.starts.windows(2).enumerate().flat_map(move |(bucket, ends)| {
+            (ends[0]..ends[1]).map(move |at| self.entries.get(bucket, at as usize))
+        })
     }
 
     /// Offers the ids of the rows that are visible. Cost: a pass over the ids.
     pub(crate) fn least_ids(&self, least: &mut LeastIds, is_visible: impl Fn(u32) -> bool) {
-        for (id, row) in self.entries.iter() {
+        for (id, row) in self.rows() {
             if least.wants(id) && is_visible(row) {
                 least.offer(id);
             }
@@ -140,59 +138,106 @@ impl IdTable {
 
 /// Ids and their rows.
 struct Entries {
-    /// The least id: entries hold differences to it.
+    /// The least id: the permutation is of differences to it.
     least: u64,
-    /// Bytes of a difference, 0 to 8, and of a row, 1 to 4.
-    id_width: usize,
-    row_width: usize,
+    permutation: Permutation,
+    /// Bits of the number of a bucket, which are the highest of what an id becomes.
+    bucket_bits: u32,
+    /// Bits of what is left of an id, 0 to 64, and of a row, at most 32.
+    id_bits: u32,
+    row_bits: u32,
     packed: Box<[u8]>,
 }
 
 impl Entries {
     /// Room for entries whose ids lie between two, and whose rows are of so many.
-    fn new(entries: usize, (least, most): (u64, u64), rows: u64) -> Entries {
-        let (id_width, row_width) = (width(most - least), width(rows).max(1));
-        let packed = vec![0u8; entries * (id_width + row_width) + WORD].into();
-        Entries { least, id_width, row_width, packed }
+    ///
+    /// * `seed`: nobody who does not know it can choose ids that all fall into one bucket.
+    fn new(entries: usize, (least, most): (u64, u64), rows: u64, seed: u64) -> Entries {
+        let permutation = Permutation::new(bits(most - least), seed);
+        let bucket_bits = (entries / BUCKET).checked_ilog2().unwrap_or(0);
+        // Ids differ, so there are at least as many numbers as entries.
+        let id_bits = permutation.bits() - bucket_bits;
+        let row_bits = bits(rows.saturating_sub(1)).max(1);
+        let bytes = (entries * (id_bits + row_bits) as usize).div_ceil(8) + ENTRY;
+        let packed = vec![0u8; bytes].into();
+        Entries { least, permutation, bucket_bits, id_bits, row_bits, packed }
     }
 
-    fn entry_bytes(&self) -> usize {
-        self.id_width + self.row_width
+    fn entry_bits(&self) -> usize {
+        (self.id_bits + self.row_bits) as usize
+    }
+
+    fn buckets(&self) -> usize {
+        1 << self.bucket_bits
+    }
+
+    /// The bucket of an id; any bucket for one that no entry can have.
+    #[inline]
+    fn bucket(&self, id: u64) -> usize {
+        let place = self.permutation.of(id.wrapping_sub(self.least));
+        place.checked_shr(self.id_bits).unwrap_or(0) as usize
+    }
+
+    /// What is left of something without the bits above the `bits` lowest.
+    #[inline]
+    fn lowest(of: u64, bits: u32) -> u64 {
+        of & u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0)
     }
 
     fn set(&mut self, at: usize, id: u64, row: u32) {
-        let both = self.entry_bytes();
-        let (of_id, of_row) = self.packed[at * both..][..both].split_at_mut(self.id_width);
-        of_id.copy_from_slice(&(id - self.least).to_le_bytes()[..self.id_width]);
-        of_row.copy_from_slice(&row.to_le_bytes()[..self.row_width]);
+        let rest = Self::lowest(self.permutation.of(id - self.least), self.id_bits);
+        let entry = u128::from(rest) << self.row_bits | u128::from(row);
+        let at = at * self.entry_bits();
+        let bytes = &mut self.packed[at / 8..][..ENTRY];
+        let there = u128::from_le_bytes((&*bytes).try_into().expect("an entry"));
+        bytes.copy_from_slice(&(there | entry << (at % 8)).to_le_bytes());
     }
 
-    /// The row of an id among some entries.
+    /// What is left of the id of an entry, and its row.
     #[inline]
-    fn find(&self, range: Range<usize>, id: u64) -> Option<u32> {
-        let above = id.checked_sub(self.least)?;
-        let both = self.entry_bytes();
-        let at = (range.start * both..range.end * both)
-            .step_by(both)
-            .find(|&at| number_at(&self.packed, at, self.id_width) == above)?;
-        Some(number_at(&self.packed, at + self.id_width, self.row_width) as u32)
+    fn entry(&self, at: usize) -> (u64, u32) {
+        let at = at * self.entry_bits();
+        let bytes = self.packed[at / 8..at / 8 + ENTRY].try_into().expect("an entry");
+        let entry = u128::from_le_bytes(bytes) >> (at % 8);
+        let row = Self::lowest(entry as u64, self.row_bits) as u32;
+        (Self::lowest((entry >> self.row_bits) as u64, self.id_bits), row)
+    }
+
+    /// The id of an entry of a bucket, and its row.
+    fn get(&self, bucket: usize, at: usize) -> (u64, u32) {
+        let (rest, row) = self.entry(at);
+        let place = (bucket as u64).checked_shl(self.id_bits).unwrap_or(0) | rest;
+        (self.least + self.permutation.undo(place), row)
+    }
+
+    /// The row of an id among the entries of its bucket.
+    #[inline]
+    fn find(&self, mut range: Range<usize>, id: u64) -> Option<u32> {
+        let above =
+            id.checked_sub(self.least).filter(|&above| bits(above) <= self.permutation.bits())?;
+        let wanted = Self::lowest(self.permutation.of(above), self.id_bits);
+        range.find_map(|at| {
+            let (rest, row) = self.entry(at);
+            (rest == wanted).then_some(row)
+        })
     }
 
     #[inline]
     fn prefetch(&self, range: Range<usize>) {
-        let bytes = range.start * self.entry_bytes()..range.end * self.entry_bytes();
+        let bytes = range.start * self.entry_bits() / 8..range.end * self.entry_bits() / 8;
         kernels::prefetch(&self.packed[bytes.clone()]);
         // Entries that do not begin a cache line end in one more.
         kernels::prefetch(&self.packed[bytes.end..bytes.end + 1]);
     }
+}
 
-    fn iter(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        let ends = self.packed.len() - WORD;
-        (0..ends).step_by(self.entry_bytes()).map(|at| {
-            let id = self.least + number_at(&self.packed, at, self.id_width);
-            (id, number_at(&self.packed, at + self.id_width, self.row_width) as u32)
-        })
-    }
+/// Bytes that are read for an entry: one has 96 bits at most, from any bit of a byte on.
+const ENTRY: usize = size_of::<u128>();
+
+/// Bits that a number takes, 0 to 64.
+fn bits(number: u64) -> u32 {
+    u64::BITS - number.leading_zeros()
 }
 
 /// Numbers as differences to the least of them.
@@ -231,7 +276,7 @@ const WORD: usize = size_of::<u64>();
 
 /// Bytes that a number takes, 0 to 8.
 fn width(number: u64) -> usize {
-    (u64::BITS - number.leading_zeros()).div_ceil(8) as usize
+    bits(number).div_ceil(8) as usize
 }
 
 /// The number of `width` bytes, at most 8, whose least byte is at `at`.
@@ -240,17 +285,6 @@ fn number_at(bytes: &[u8], at: usize, width: usize) -> u64 {
     let word = bytes[at..at + WORD].try_into().expect("a word");
     let above = u64::BITS - 8 * width as u32;
     u64::from_le_bytes(word).checked_shl(above).map_or(0, |word| word >> above)
-}
-
-/// The bucket of an id that was XORed with the seed. Ids are often consecutive, so it mixes with
-/// the finaliser of SplitMix64.
-#[inline]
-fn bucket(id: u64, buckets: usize) -> usize {
-    let mut z = id ^ 0x9e37_79b9_7f4a_7c15;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
-    (((z >> 32) * buckets as u64) >> 32) as usize
 }
 
 #[cfg(test)]

@@ -94,16 +94,12 @@ impl Leaves {
         let mut leaves = Vec::new();
         let mut of_run: Vec<Vec<u32>> =
             files.iter().map(|file| vec![NOT_SERVED; file.leaves()]).collect();
-        let mut centroids = Vec::new();
-        let mut centroid = Vec::new();
         let (mut first_run, mut all_rows, mut defined_rows) = (0, 0.0, 0.0);
         for runs in all.chunk_by(|a, b| a.0 == b.0) {
-            let (number, run) = runs[0];
+            let number = runs[0].0;
             for (_, run) in runs {
                 of_run[run.segment as usize][run.leaf as usize] = leaves.len() as u32;
             }
-            files[run.segment as usize].leaf_centroid(run.leaf as usize, &mut centroid);
-            centroids.extend_from_slice(&centroid);
             let is_definer = |run: &Run| segments[run.segment as usize].number == definer(number);
             let is_defined = runs.iter().any(|(_, run)| is_definer(run));
             let spread = runs.iter().map(|(_, run)| spread(&files, *run));
@@ -124,8 +120,17 @@ impl Leaves {
             (segments[run.segment as usize].number != definer(number)).then_some(run.segment)
         };
         let deltas = all.iter().filter_map(is_foreign).collect::<HashSet<u32>>().len();
-        let centroids = (!leaves.is_empty()).then(|| Centroids::build(&centroids, padded));
-        let runs = all.into_iter().map(|(_, run)| run).collect();
+        let mut centroid = Vec::new();
+        let mut centroid_of = |at: usize, out: &mut [f32]| {
+            let leaf: &Leaf = &leaves[at];
+            let (_, run) = all[leaf.first_run as usize];
+            files[run.segment as usize].leaf_centroid(run.leaf as usize, &mut centroid);
+            out.copy_from_slice(&centroid);
+        };
+        let centroids =
+            (!leaves.is_empty()).then(|| Centroids::of(leaves.len(), padded, &mut centroid_of));
+        // By reference: collected in place, the runs would keep twice the memory that they need.
+        let runs = all.iter().map(|&(_, run)| run).collect();
         let (form, dimension) = (form_of(settings.metric), settings.dimension);
         Leaves {
             segments,

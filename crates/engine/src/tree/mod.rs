@@ -131,6 +131,11 @@ pub(crate) struct View {
 }
 
 impl View {
+    /// True if all rows are in the memtable.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.immutable.is_none() && self.segments.is_empty()
+    }
+
     /// True if a query finds out itself how far it must go: see `search/cautious.rs`. By inner product no
     /// margin is safe on every kind of data, and a graph says itself how far to go.
     fn bounds_itself(&self, metric: vstream_vector::Metric) -> bool {

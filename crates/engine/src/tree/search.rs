@@ -48,7 +48,7 @@ impl Tree {
     ) -> Result<SearchStats, Error> {
         {
             let view = self.view.load();
-            if view.immutable.is_none() && view.segments.is_empty() {
+            if view.is_in_memory() {
                 return Ok(view.memory.search(probe, &mut scratch.memory[0].stage, out));
             }
         }
@@ -79,11 +79,16 @@ impl Tree {
         Ok(stats)
     }
 
+    /// True if all rows are in the memtable.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.view.load().is_in_memory()
+    }
+
     /// The depth with which an audit of `k` neighbours begins, if `known` was enough before: where rows are in
     /// memory alone it grows with the leaves.
     pub(crate) fn audit_depth(&self, known: usize, k: usize) -> usize {
         let view = self.view.load();
-        match view.immutable.is_none() && view.segments.is_empty() {
+        match view.is_in_memory() {
             true => depth_in_memory(known, k, view.memory.leaves()),
             false => depth_from(known, k),
         }
@@ -100,7 +105,7 @@ impl Tree {
     ) -> Result<usize, Error> {
         {
             let view = self.view.load();
-            if view.immutable.is_none() && view.segments.is_empty() {
+            if view.is_in_memory() {
                 return Ok(view.memory.audit(probe, &mut scratch.memory[0].stage, out, reach));
             }
         }

@@ -229,15 +229,15 @@ impl StagedSearch for Pinned {
         let mut keep = wanted.keep.saturating_add(wanted.keep / 8);
         loop {
             candidates.clear();
-            let wanted = Wanted { keep, ..wanted };
+            let more = Wanted { keep, ..wanted };
             let is_cut = if state.filter.is_some() || wanted.deviations != 0.0 {
-                let scanned = view.scan_matches(query, wanted, state, candidates);
+                let scanned = view.scan_matches(query, more, state, candidates);
                 let rows = counts.rows + scanned.counts.rows;
                 counts = Scanned { rows, ..scanned.counts };
                 scanned.is_cut
             } else {
                 let mut stats = SearchStats::default();
-                let is_cut = view.scan(query, wanted, state, candidates, &mut stats);
+                let is_cut = view.scan(query, more, state, candidates, &mut stats);
                 counts.rows += stats.rows;
                 (counts.matches, counts.leaves) = (stats.rows, stats.leaves);
                 is_cut

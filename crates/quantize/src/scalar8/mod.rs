@@ -87,10 +87,26 @@ impl Centroids {
     pub fn build(rows: &[f32], dimension: usize) -> Centroids {
         assert!(dimension > 0, "a centroid has at least one dimension");
         assert!(rows.len().is_multiple_of(dimension), "rows must be n × dimension");
-        let mut mean = vstream_vector::mean(rows, dimension);
+        let row =
+            |at: usize, out: &mut [f32]| out.copy_from_slice(&rows[at * dimension..][..dimension]);
+        Centroids::of(rows.len() / dimension, dimension, &mut &row)
+    }
+
+    /// Codes `len` rows that are nowhere together: `row` writes the one of a number to a slice. It is called twice
+    /// for each.
+    ///
+    /// Cost: as [`Centroids::build`]. Panics if `dimension` is 0.
+    pub fn of(len: usize, dimension: usize, row: &mut dyn FnMut(usize, &mut [f32])) -> Centroids {
+        assert!(dimension > 0, "a centroid has at least one dimension");
+        let mut rows = vec![0.0f32; LANES.min(len) * dimension];
+        let mut sums = vec![0.0f64; dimension];
+        for at in 0..len {
+            row(at, &mut rows[..dimension]);
+            sums.iter_mut().zip(&rows).for_each(|(sum, &x)| *sum += f64::from(x));
+        }
+        let mut mean: Vec<f32> = sums.iter().map(|sum| (sum / len.max(1) as f64) as f32).collect();
         mean.resize(dimension.next_multiple_of(PADDING), 0.0);
         let groups = mean.len() / GROUP;
-        let len = rows.len() / dimension;
         let mut centroids = Centroids {
             len,
             dimension,
@@ -99,8 +115,12 @@ impl Centroids {
             groups,
             blocks: Vec::with_capacity(len.div_ceil(LANES)),
         };
-        for rows in rows.chunks(LANES * dimension) {
-            centroids.push_block(rows);
+        for from in (0..len).step_by(LANES) {
+            let together = LANES.min(len - from);
+            for (at, out) in rows.chunks_exact_mut(dimension).take(together).enumerate() {
+                row(from + at, out);
+            }
+            centroids.push_block(&rows[..together * dimension]);
         }
         centroids
     }

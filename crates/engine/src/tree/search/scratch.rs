@@ -54,7 +54,7 @@ impl TreeScratch {
 
     /// Lets the places in memory visit the `n` nearest of their leaves together, and the segments the `n`
     /// nearest of theirs.
-    pub(super) fn keep_nearest(&mut self, n: usize) {
+    pub(in crate::tree) fn keep_nearest(&mut self, n: usize) {
         let mut merged = std::mem::take(&mut self.merged);
         merged.clear();
         merged.extend(self.memory.iter().flat_map(|state| &state.costs));
@@ -114,18 +114,32 @@ impl TreeScratch {
 }
 
 /// The `keep` least estimates of all places so far.
-#[derive(Default)]
 pub(in crate::tree) struct BestEstimates {
     keep: usize,
     /// If false, no place bounds another.
     is_shared: bool,
+    /// A bound that is known before there are as many estimates.
+    below: f32,
     estimates: Vec<f32>,
+}
+
+impl Default for BestEstimates {
+    fn default() -> BestEstimates {
+        BestEstimates { keep: 0, is_shared: false, below: f32::INFINITY, estimates: Vec::new() }
+    }
 }
 
 impl BestEstimates {
     pub(in crate::tree) fn reset(&mut self, keep: usize, is_shared: bool) {
-        (self.keep, self.is_shared) = (keep, is_shared);
+        (self.keep, self.is_shared, self.below) = (keep, is_shared, f32::INFINITY);
         self.estimates.clear();
+    }
+
+    /// Begins again with a bound that rows found before have set, which are found once more.
+    pub(in crate::tree) fn reset_within(&mut self, keep: usize) {
+        let below = self.bound().next_up();
+        self.reset(keep, true);
+        self.below = below;
     }
 
     /// Adds the candidates of one place.
@@ -144,9 +158,9 @@ impl BestEstimates {
     }
 
     /// An estimate must be below this bound to be among the `keep` least.
-    pub(super) fn bound(&self) -> f32 {
+    pub(in crate::tree) fn bound(&self) -> f32 {
         if !self.is_shared || self.estimates.len() < self.keep {
-            return f32::INFINITY;
+            return self.below;
         }
         self.estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max)
     }
