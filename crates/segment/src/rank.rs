@@ -179,9 +179,9 @@ impl SegmentView<'_> {
         kept.clear();
         let ranks = ranked[from..end].iter().zip(from as u32..);
         kept.extend(ranks.filter(|(leaf, _)| is_near(leaf) && may_match(leaf)).map(|(_, at)| at));
-        // So many are scanned in several rounds. In the order of the file each round reads a part of it, in few
-        // reads; by their distance each would read from all over it.
-        if kept.len() > LEAVES_AHEAD {
+        // So many are scanned in several rounds. Where all are scanned, in the order of the file each round reads a
+        // part of it, in few reads; by their distance each would read from all over it.
+        if kept.len() > LEAVES_AHEAD && bound.is_none() {
             kept.sort_unstable_by_key(|&at| ranked[at as usize].leaf);
         }
         state.begin_scan();

@@ -131,38 +131,46 @@ impl Chunk {
             || self.latest.load(Ordering::Relaxed) > pin && self.sequence(offset) > pin
     }
 
-    /// Adds a tombstone that is not there yet.
-    fn add(&self, offset: usize, sequence: u64) {
+    /// Adds the tombstones of successive rows that have none yet.
+    fn add(&self, offsets: Range<usize>, sequence: u64) {
         let distance = sequence.checked_sub(self.base).filter(|&of| of < 1 << DISTANCE);
         match distance {
             _ if sequence == 0 => (),
-            Some(distance) => self.append(offset, distance),
+            Some(distance) => {
+                self.append(Entry { first: offsets.start, rows: offsets.len(), distance });
+            }
             None => {
                 let none = || (0..CHUNK).map(|_| AtomicU64::new(0)).collect();
-                self.far.get_or_init(none)[offset].store(sequence, Ordering::Relaxed);
+                let far = &self.far.get_or_init(none)[offsets.clone()];
+                far.iter().for_each(|of| of.store(sequence, Ordering::Relaxed));
             }
         }
         self.latest.fetch_max(sequence, Ordering::Relaxed);
-        self.bits[offset / WORD].fetch_or(1 << (offset % WORD), Ordering::Release);
+        let mut at = offsets.start;
+        while at < offsets.end {
+            let (word, from) = (at / WORD, at % WORD);
+            let rows = (WORD - from).min(offsets.end - at);
+            self.bits[word].fetch_or(u64::MAX >> (WORD - rows) << from, Ordering::Release);
+            at += rows;
+        }
     }
 
-    /// Makes the last entry longer if the row comes next, or adds one.
-    fn append(&self, offset: usize, distance: u64) {
+    /// Makes the last entry longer if the new one follows it, or adds that one.
+    fn append(&self, new: Entry) {
         let len = self.len.load(Ordering::Relaxed) as usize;
         if let Some(last) = len.checked_sub(1) {
             let (part, at) = place(last);
             let last = &self.list[part].get().expect("a part with entries in use")[at];
             let entry = Entry::of(last.load(Ordering::Relaxed));
-            if entry.distance == distance && entry.range().end == offset {
-                let longer = Entry { rows: entry.rows + 1, ..entry };
+            if entry.distance == new.distance && entry.range().end == new.first {
+                let longer = Entry { rows: entry.rows + new.rows, ..entry };
                 last.store(longer.packed(), Ordering::Relaxed);
                 return;
             }
         }
         let (part, at) = place(len);
         let entries = || (0..entries_of(part)).map(|_| AtomicU64::new(0)).collect();
-        let entry = Entry { first: offset, rows: 1, distance };
-        self.list[part].get_or_init(entries)[at].store(entry.packed(), Ordering::Relaxed);
+        self.list[part].get_or_init(entries)[at].store(new.packed(), Ordering::Relaxed);
         self.len.store(len as u32 + 1, Ordering::Release);
     }
 
@@ -205,16 +213,31 @@ impl Tombstones {
     ///
     /// The caller publishes `sequence` afterwards, with Release or stronger.
     pub fn add(&self, row: u32, sequence: u64) -> bool {
-        assert!(row < self.rows, "a row of the segment");
+        self.add_rows(row..row + 1, sequence) > 0
+    }
+
+    /// Adds the tombstones of successive rows as [`Tombstones::add`] does, to those that have none; returns how
+    /// many. Cost: a look at the bit of each row, and of the atomic steps one for 64 rows of a run, and three for all.
+    pub fn add_rows(&self, rows: Range<u32>, sequence: u64) -> u64 {
+        assert!(rows.end <= self.rows, "rows of the segment");
         assert!(sequence < NEVER, "a sequence that was given out");
-        let (chunk, offset) = (row as usize / CHUNK, row as usize % CHUNK);
-        let chunk = self.chunks[chunk].get_or_init(|| Box::new(Chunk::new(sequence)));
-        if chunk.has(offset) {
-            return false;
+        let (mut row, mut added) = (rows.start as usize, 0);
+        while row < rows.end as usize {
+            let end = ((row / CHUNK + 1) * CHUNK).min(rows.end as usize);
+            let chunk = self.chunks[row / CHUNK].get_or_init(|| Box::new(Chunk::new(sequence)));
+            let offsets = row % CHUNK..row % CHUNK + (end - row);
+            let mut at = offsets.start;
+            while let Some(first) = (at..offsets.end).find(|&offset| !chunk.has(offset)) {
+                at = (first..offsets.end).find(|&offset| chunk.has(offset)).unwrap_or(offsets.end);
+                chunk.add(first..at, sequence);
+                added += (at - first) as u64;
+            }
+            row = end;
         }
-        chunk.add(offset, sequence);
-        self.count.fetch_add(1, Ordering::Relaxed);
-        true
+        if added > 0 {
+            self.count.fetch_add(added, Ordering::Relaxed);
+        }
+        added
     }
 
     /// True if a reader that pinned `pin` sees the row. Cost: a bit where the chunk's newest tombstone

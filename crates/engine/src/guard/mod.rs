@@ -472,7 +472,7 @@ impl Guard {
         let at = moment(search);
         let spare = usize::from(own.is_some());
         let wanted = k.max(AUDIT_K_MIN) + spare;
-        let known = self.depth[class_of(k)].of(search);
+        let (known, was_in_memory) = (self.depth[class_of(k)].of(search), search.is_in_memory());
         let depth = known.get();
         let begun_at = search.audit_depth(depth, wanted);
         let probe =
@@ -480,7 +480,9 @@ impl Guard {
         tools.top.reset(wanted);
         let mut reach = Vec::new();
         let reached = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
-        known.note(begun_at, reached);
+        if search.is_in_memory() == was_in_memory {
+            known.note(begun_at, reached);
+        }
         tools.top.drain_sorted(&mut tools.found);
         let is_of_copy = own.is_some_and(|own| has_copy(own, &tools.found));
         let truth: Vec<Neighbor> =

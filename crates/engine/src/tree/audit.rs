@@ -16,8 +16,9 @@ use crate::error::Error;
 /// Rows of segments that are read in one round: an audit measures thousands, and their blocks would be
 /// in memory together.
 const MEASURED_TOGETHER: usize = 256;
-/// A scan of every code begins with a leaf for so many rows that are wanted.
+/// A scan of every code begins with a leaf for so many rows that are wanted, and one in so many leaves at most.
 const ROWS_PER_NEAREST: usize = 32;
+const NEAREST_PART: usize = 8;
 /// Rows that a leaf in memory usually has.
 const ROWS_PER_LEAF: u64 = 384;
 
@@ -212,14 +213,16 @@ impl Pinned {
     }
 
     /// Lets a scan for the `depth` best estimates begin with a bound: that of the rows of the nearest leaves, some
-    /// times as many. Else each segment would pass thousands of rows on before the last bounds them all. Returns
-    /// the number of codes scanned.
+    /// times as many, but no more than an eighth of all. Else each segment would pass thousands of rows on before
+    /// the last bounds them all. Returns the number of codes scanned, which are scanned once more.
     fn bound_estimates(&self, depth: usize, scratch: &mut TreeScratch) -> Result<usize, Error> {
-        scratch.keep_nearest((depth / ROWS_PER_NEAREST).max(1));
+        let leaves = scratch.probe_costs().count();
+        scratch.keep_nearest((depth / ROWS_PER_NEAREST).min(leaves / NEAREST_PART).max(1));
         scratch.best.reset(depth, true);
         let in_memory = self.scan_memory(depth, &[], scratch);
         self.keep_segment_leaves(f32::INFINITY, &[], scratch);
-        let in_segments = self.scan_hottest_first(depth, scratch)?;
+        let all: Vec<usize> = (0..self.segments().count()).collect();
+        let in_segments = self.scan_segments(&all, depth, |view| view.passing(), scratch)?;
         scratch.best.reset_within(depth);
         Ok(in_memory + in_segments)
     }

@@ -3,8 +3,8 @@
 //! Entries lie in buckets by hash, one bucket after the other; a second array holds the start of each
 //! bucket. A look-up reads a word and then one or two cache lines. The hash is a permutation of the
 //! differences of ids to the least id, so an entry has only what the number of its bucket does not say of
-//! it, and its row, each in as many bits as the largest takes: 23 together for a million ids in a
-//! row, 67 for ids that are hashes. Versions are kept by row in as many bytes as their differences take, often
+//! it, and its row, each in as many bits as the largest takes: 24 together for a million ids in a
+//! row, 68 for ids that are hashes. Versions are kept by row in as many bytes as their differences take, often
 //! in none at all.
 
 use std::ops::Range;
@@ -16,9 +16,9 @@ use vstream_vector::kernels;
 
 mod permutation;
 
-use self::permutation::Permutation;
+use self::permutation::{lowest, Permutation};
 
-/// Least average entries of a bucket; there may be twice as many, since the number of buckets is a power of 2.
+/// Average entries of a bucket, if there are as many; up to twice as many, since the number of buckets is a power of 2.
 const BUCKET: usize = 8;
 
 /// Rows of a segment by id.
@@ -155,8 +155,8 @@ impl Entries {
     /// * `seed`: nobody who does not know it can choose ids that all fall into one bucket.
     fn new(entries: usize, (least, most): (u64, u64), rows: u64, seed: u64) -> Entries {
         let permutation = Permutation::new(bits(most - least), seed);
-        let bucket_bits = (entries / BUCKET).checked_ilog2().unwrap_or(0);
-        // Ids differ, so there are at least as many numbers as entries.
+        // Ids differ, so there are at least as many numbers as entries; but a file may be wrong.
+        let bucket_bits = (entries / BUCKET).checked_ilog2().unwrap_or(0).min(permutation.bits());
         let id_bits = permutation.bits() - bucket_bits;
         let row_bits = bits(rows.saturating_sub(1)).max(1);
         let bytes = (entries * (id_bits + row_bits) as usize).div_ceil(8) + ENTRY;
@@ -179,14 +179,8 @@ impl Entries {
         place.checked_shr(self.id_bits).unwrap_or(0) as usize
     }
 
-    /// What is left of something without the bits above the `bits` lowest.
-    #[inline]
-    fn lowest(of: u64, bits: u32) -> u64 {
-        of & u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0)
-    }
-
     fn set(&mut self, at: usize, id: u64, row: u32) {
-        let rest = Self::lowest(self.permutation.of(id - self.least), self.id_bits);
+        let rest = lowest(self.permutation.of(id - self.least), self.id_bits);
         let entry = u128::from(rest) << self.row_bits | u128::from(row);
         let at = at * self.entry_bits();
         let bytes = &mut self.packed[at / 8..][..ENTRY];
@@ -200,8 +194,8 @@ impl Entries {
         let at = at * self.entry_bits();
         let bytes = self.packed[at / 8..at / 8 + ENTRY].try_into().expect("an entry");
         let entry = u128::from_le_bytes(bytes) >> (at % 8);
-        let row = Self::lowest(entry as u64, self.row_bits) as u32;
-        (Self::lowest((entry >> self.row_bits) as u64, self.id_bits), row)
+        let row = lowest(entry as u64, self.row_bits) as u32;
+        (lowest((entry >> self.row_bits) as u64, self.id_bits), row)
     }
 
     /// The id of an entry of a bucket, and its row.
@@ -216,7 +210,7 @@ impl Entries {
     fn find(&self, mut range: Range<usize>, id: u64) -> Option<u32> {
         let above =
             id.checked_sub(self.least).filter(|&above| bits(above) <= self.permutation.bits())?;
-        let wanted = Self::lowest(self.permutation.of(above), self.id_bits);
+        let wanted = lowest(self.permutation.of(above), self.id_bits);
         range.find_map(|at| {
             let (rest, row) = self.entry(at);
             (rest == wanted).then_some(row)
@@ -227,8 +221,9 @@ impl Entries {
     fn prefetch(&self, range: Range<usize>) {
         let bytes = range.start * self.entry_bits() / 8..range.end * self.entry_bits() / 8;
         kernels::prefetch(&self.packed[bytes.clone()]);
-        // Entries that do not begin a cache line end in one more.
-        kernels::prefetch(&self.packed[bytes.end..bytes.end + 1]);
+        // Entries that do not begin a cache line end in one more, and a look at the last reads on behind it.
+        let last = bytes.end + ENTRY - 1;
+        kernels::prefetch(&self.packed[last..last + 1]);
     }
 }
 

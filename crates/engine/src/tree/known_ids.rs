@@ -70,14 +70,16 @@ impl KnownIds {
         self.ids as u64 + more > self.ids_max as u64
     }
 
-    /// Adds the ids of the rows of a segment that live.
-    pub(super) fn add(&mut self, live: &LiveSegment) {
+    /// Adds ids; returns how many there were.
+    pub(super) fn add(&mut self, ids: &mut dyn Iterator<Item = u64>) -> usize {
         let count = self.blocks.len();
-        if count > 0 {
-            let mut filling = Filling::new(&mut self.blocks, 0, count);
-            filling.add(live);
-            self.ids += filling.end();
+        if count == 0 {
+            return 0;
         }
+        let mut filling = Filling::new(&mut self.blocks, 0, count);
+        let added = ids.map(|id| filling.insert(id)).count();
+        self.ids += filling.end();
+        added
     }
 
     /// False if no segment has the id.

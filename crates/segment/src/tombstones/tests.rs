@@ -124,3 +124,32 @@ fn readers_beside_the_writer_see_what_they_pinned() {
         }
     });
 }
+
+#[test]
+fn rows_that_go_together_go_as_one_by_one() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let mut random = SplitMix(seed);
+        let (rows, mut sequence) = (5_000u32, seed % 2 * 3);
+        let (tombstones, mut expected) = (Tombstones::none(rows), BTreeMap::new());
+        for _ in 0..60 {
+            sequence += random.next() % 3;
+            let from = random.below(rows as usize) as u32;
+            let most = if random.below(4) == 0 { 2_500 } else { 70 };
+            let range = from..(from + random.below(most) as u32).min(rows);
+            let before = expected.len();
+            range.clone().for_each(|row| {
+                expected.entry(row).or_insert(sequence);
+            });
+            let added = tombstones.add_rows(range, sequence);
+            assert_eq!(added as usize, expected.len() - before);
+            check(&tombstones, &expected);
+        }
+        // From far before the first: an entry has no room for the distance.
+        let far = Tombstones::none(100);
+        assert_eq!(far.add_rows(0..10, 1 << 50), 10);
+        assert_eq!(far.add_rows(5..80, 7), 70);
+        let expected = (0..80).map(|row| (row, if row < 10 { 1 << 50 } else { 7 })).collect();
+        check(&far, &expected);
+    }
+}

@@ -48,8 +48,14 @@ impl Permutation {
 
     #[inline]
     fn cut(&self, number: u64) -> u64 {
-        number & u64::MAX.checked_shr(u64::BITS - self.bits).unwrap_or(0)
+        lowest(number, self.bits)
     }
+}
+
+/// The lowest bits of a number, 0 to 64.
+#[inline]
+pub(super) fn lowest(number: u64, bits: u32) -> u64 {
+    number & u64::MAX.checked_shr(u64::BITS - bits).unwrap_or(0)
 }
 
 /// The inverse of an odd number modulo 2^64. Each step of Newton's doubles the bits that are right, of which a

@@ -63,6 +63,8 @@ fn what_the_bucket_of_an_id_says_of_it_takes_no_room() {
     assert_eq!(in_a_row.entry_bits(), 23);
     let hashes = Entries::new(1 << 20, (17, u64::MAX - 3), 1 << 20, 1);
     assert_eq!(hashes.entry_bits(), 67);
+    let none = Entries::new(0, (0, 0), 1 << 32, 1);
+    assert_eq!((none.buckets(), none.find(0..0, 7)), (1, None));
     let few_of_many = Entries::new(3, (0, u64::MAX), 1 << 32, 1);
     assert_eq!(few_of_many.entry_bits(), 96);
 }

@@ -162,7 +162,8 @@ impl BestEstimates {
         if !self.is_shared || self.estimates.len() < self.keep {
             return self.below;
         }
-        self.estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max)
+        // Places may have added estimates that are above a bound known before.
+        self.estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max).min(self.below)
     }
 }
 

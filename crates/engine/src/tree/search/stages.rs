@@ -128,7 +128,7 @@ impl Pinned {
     }
 
     /// Scans the leaves that segments kept as [`Pinned::scan_segments`] does, the hottest segments first.
-    pub(in crate::tree) fn scan_hottest_first(
+    pub(super) fn scan_hottest_first(
         &self,
         keep: usize,
         scratch: &mut TreeScratch,

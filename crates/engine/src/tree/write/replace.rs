@@ -4,10 +4,15 @@ use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::Instant;
 
+use vstream_segment::yield_to_queries;
+
 use super::{ImmutableMemtable, Retired, Writing};
 use crate::defect::{self, Defect};
 use crate::tree::known_ids::KnownIds;
 use crate::tree::{Leaves, LiveSegment, Tree, View};
+
+/// Ids that the filter takes with one lock of the writer.
+const IDS_TOGETHER: usize = 1 << 14;
 
 impl Tree {
     /// Replaces the immutable memtable by its segment; `live` is `None` if no row of it lives.
@@ -24,11 +29,12 @@ impl Tree {
         let more = live.as_ref().map_or(0, |live| live.segment.rows());
         let is_full = self.lock().known.is_full(more);
         let anew = is_full.then(|| KnownIds::of(&expected, 1));
+        if let Some(live) = live.as_ref().filter(|_| !is_full) {
+            self.know_ids(live);
+        }
         let mut writing = self.lock();
-        match (anew, &live) {
-            (Some(anew), _) => writing.known = anew,
-            (None, Some(live)) => writing.known.add(live),
-            (None, None) => {}
+        if let Some(anew) = anew {
+            writing.known = anew;
         }
         let was = writing.immutable.take().expect("an immutable memtable");
         assert!(Arc::ptr_eq(&was.immutable, immutable), "the segment is of another memtable");
@@ -49,6 +55,15 @@ impl Tree {
         Retired { view, _index: Some(was.index) }
     }
 
+    /// Adds the ids of a segment that is not shown yet to the filter of all ids, some at a time: a million of them take
+    /// longer than a commit may wait. An id of a row that is gone by then does no harm.
+    fn know_ids(&self, live: &LiveSegment) {
+        let mut ids = live.ids.rows().filter(|&(_, row)| live.is_live(row)).map(|(id, _)| id);
+        while self.lock().known.add(&mut ids.by_ref().take(IDS_TOGETHER)) == IDS_TOGETHER {
+            yield_to_queries();
+        }
+    }
+
     /// Adds opened segments whose ids have no other living row, each at its position in the new list.
     ///
     /// * `threads`: that may work on it.
@@ -62,7 +77,10 @@ impl Tree {
         let more = adopted.iter().map(|(_, live)| live.live_rows()).sum();
         match writing.known.is_full(more) {
             true => writing.known = KnownIds::of(&writing.segments, threads),
-            false => adopted.iter().for_each(|(_, live)| writing.known.add(live)),
+            false => adopted.iter().for_each(|(_, live)| {
+                let ids = live.ids.rows().filter(|&(_, row)| live.is_live(row));
+                writing.known.add(&mut ids.map(|(id, _)| id));
+            }),
         }
         let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
         writing.leaves = Arc::new(leaves);
@@ -133,13 +151,12 @@ impl Tree {
         writing.memory.sequence_foreign_delete(&mut |sequence| {
             for (live, leaves) in shrunk {
                 let segment = live.segment.leaves().expect("a segment with leaves");
-                let rows = leaves.iter().flat_map(|&leaf| segment.rows_of_leaves(leaf..leaf + 1));
                 if defect::active(Defect::TakenRowsStay) {
                     continue;
                 }
-                rows.for_each(|row| {
-                    live.tombstones.add(row, sequence);
-                });
+                for &leaf in *leaves {
+                    live.tombstones.add_rows(segment.rows_of_leaves(leaf..leaf + 1), sequence);
+                }
             }
             view.since = sequence;
             swapped = Some(self.view.swap(Arc::new(view.clone())));

@@ -38,3 +38,22 @@ fn a_place_keeps_what_no_other_row_pushes_out() {
         assert_eq!(estimates.collect::<Vec<_>>(), kept, "of {keep} wanted");
     }
 }
+
+/// What was found before is found once more, so the last of it must pass, and a place that brings worse rows does not
+/// loosen the bound.
+#[test]
+fn a_bound_that_is_known_before_holds_from_the_first_place_on() {
+    let mut best = BestEstimates::default();
+    best.reset(3, true);
+    best.reset_within(3);
+    assert_eq!(best.bound(), f32::INFINITY, "nothing was found");
+    best.add(&found(&[4.0, 1.0, 2.0, 9.0]));
+    best.reset_within(3);
+    assert!(best.bound() > 4.0 && best.bound() < 4.001);
+    best.add(&found(&[5.0, 6.0, 7.0]));
+    assert!(best.bound() < 4.001, "{}", best.bound());
+    best.add(&found(&[4.0, 1.0, 2.0]));
+    assert_eq!(best.bound(), 4.0);
+    best.reset(3, true);
+    assert_eq!(best.bound(), f32::INFINITY, "another scan");
+}
