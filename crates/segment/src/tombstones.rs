@@ -213,6 +213,7 @@ impl Tombstones {
     ///
     /// The caller publishes `sequence` afterwards, with Release or stronger.
     pub fn add(&self, row: u32, sequence: u64) -> bool {
+        assert!(row < self.rows, "a row of the segment");
         self.add_rows(row..row + 1, sequence) > 0
     }
 

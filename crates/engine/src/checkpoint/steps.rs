@@ -14,7 +14,7 @@
 //! engine's other files.
 
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -73,17 +73,32 @@ pub(crate) struct Checkpoints {
     /// Rows came that no log has, and no image of them is published yet: until one is, the files are no
     /// state.
     is_owed: bool,
-    /// Frees rows that were written.
-    releasing: Option<JoinHandle<()>>,
 }
 
 struct Running {
     prepared: Receiver<(Spare, u64)>,
     switched: Option<Sender<Arc<Taken>>>,
     /// The captured rows that the thread writes. Also held here: rows that left memory must be
-    /// written in the end, whatever happens to the thread.
-    taken: Option<Arc<Taken>>,
+    /// written in the end, whatever happens to the thread. It takes them out once they are written: to free a
+    /// memtable of 100 MB takes tenths of a second, which a commit would wait for.
+    taken: Arc<Held>,
+    /// Number of the first log after these rows.
+    log: Option<u64>,
     thread: JoinHandle<Result<(), Error>>,
+}
+
+/// Rows that a checkpoint has not written yet.
+#[derive(Default)]
+struct Held(Mutex<Option<Arc<Taken>>>);
+
+impl Held {
+    fn set(&self, taken: Option<Arc<Taken>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = taken;
+    }
+
+    fn take(&self) -> Option<Arc<Taken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 impl Checkpoints {
@@ -109,7 +124,6 @@ impl Checkpoints {
             count: 0,
             failure: None,
             is_owed: false,
-            releasing: None,
         }
     }
 
@@ -148,7 +162,7 @@ impl Checkpoints {
                 let left = self.left.take();
                 match Running::start(&self.versions, state, left.clone()) {
                     Ok(running) => self.running = Some(running),
-                    Err(error) => self.note(Err(error), left),
+                    Err(error) => self.note(Err(error), left, None),
                 }
             }
             return;
@@ -177,7 +191,8 @@ impl Checkpoints {
             let (is_whole, logged) = (false, log.ticket(state.lsn));
             let taken = Taken { capture, is_whole, remembered, state, logged, log: number };
             let taken = Arc::new(taken);
-            running.taken = Some(taken.clone());
+            running.taken.set(Some(taken.clone()));
+            running.log = Some(number);
             // The thread waits for this message. If the thread is gone, its result says why.
             let _ = switched.send(taken);
         }
@@ -193,40 +208,21 @@ impl Checkpoints {
         let result = running.thread.join();
         let result = result.unwrap_or_else(|_| Err(Error::internal(panicked)));
         if !gave_up {
-            self.note(result, running.taken.clone());
-            running.taken.into_iter().for_each(|taken| self.release(taken));
+            self.note(result, running.taken.take(), running.log);
         }
-    }
-
-    /// Gives rows back on a thread of its own: for a memtable of 100 MB that takes tenths of a second, and here a
-    /// commit waits.
-    fn release(&mut self, taken: Arc<Taken>) {
-        // The one before has ended long ago.
-        self.finish_releasing();
-        let release = move || {
-            yield_to_others();
-            drop(taken);
-            vstream_index::give_back_heap();
-        };
-        // Without a thread the rows go here.
-        self.releasing =
-            std::thread::Builder::new().name("vstream-release".to_owned()).spawn(release).ok();
-    }
-
-    fn finish_releasing(&mut self) {
-        // A panic printed its own message, and what it was to free is of no use any more.
-        self.releasing.take().map(JoinHandle::join);
     }
 
     /// Notes the result of a checkpoint. Rows that left memory and were not written are kept for
     /// the next attempt; rows that are still in memory are captured anew.
-    fn note(&mut self, result: Result<(), Error>, taken: Option<Arc<Taken>>) {
+    ///
+    /// * `log`: number of the first log after its rows, if it had any.
+    fn note(&mut self, result: Result<(), Error>, taken: Option<Arc<Taken>>, log: Option<u64>) {
         self.left = None;
         match result {
             Ok(()) => {
                 self.count += 1;
                 self.is_owed = false;
-                self.newest = taken.map_or(self.newest, |taken| taken.log);
+                self.newest = log.unwrap_or(self.newest);
                 let oldest = self.versions.manifest().logs.first().copied();
                 self.logs.drop_before(oldest.unwrap_or(self.newest));
                 self.failed_at = 0;
@@ -248,13 +244,14 @@ impl Checkpoints {
         // `note` keeps a failure, and the logs stay; the writes themselves are safe.
         if let Some(left) = self.left.take() {
             let done = write(&self.versions, &left);
-            self.note(done, Some(left));
+            let log = Some(left.log);
+            self.note(done, Some(left), log);
             return self.failure.is_none();
         }
         if self.is_due(rows) {
             match self.take(log, state, rows, false) {
                 Ok(taken) => self.left = Some(Arc::new(taken)),
-                Err(error) => self.note(Err(error), None),
+                Err(error) => self.note(Err(error), None, None),
             }
         }
         false
@@ -283,7 +280,7 @@ impl Checkpoints {
         if let Ok(spare) = prepared {
             self.switch(spare, log, state, rows);
         }
-        if self.running.as_ref().is_some_and(|running| running.taken.is_some()) {
+        if self.running.as_ref().is_some_and(|running| running.log.is_some()) {
             return Ok(());
         }
         self.finish_running();
@@ -304,7 +301,8 @@ impl Checkpoints {
 
     fn write_here(&mut self, taken: Arc<Taken>) -> Result<(), Error> {
         let result = write(&self.versions, &taken);
-        self.note(result.clone(), Some(taken));
+        let log = Some(taken.log);
+        self.note(result.clone(), Some(taken), log);
         result
     }
 
@@ -383,12 +381,6 @@ impl Checkpoints {
     }
 }
 
-impl Drop for Checkpoints {
-    fn drop(&mut self) {
-        self.finish_releasing();
-    }
-}
-
 impl Running {
     /// Starts the thread of a checkpoint.
     ///
@@ -404,7 +396,10 @@ impl Running {
         let (give_spare, prepared) = mpsc::channel();
         let (switched, take) = mpsc::channel::<Arc<Taken>>();
         let switched = left.is_none().then_some(switched);
-        let (versions, taken) = (versions.clone(), left.clone());
+        let (versions, log) = (versions.clone(), left.as_ref().map(|left| left.log));
+        let taken = Arc::new(Held::default());
+        taken.set(left.clone());
+        let held = taken.clone();
         let work = move || {
             let gone = || Error::internal("the checkpoint was given up");
             let taken = match left {
@@ -420,6 +415,10 @@ impl Running {
                 yield_to_others();
             }
             let done = write(&versions, &taken);
+            if done.is_ok() {
+                held.set(None);
+            }
+            drop(taken);
             vstream_index::give_back_heap();
             done
         };
@@ -427,6 +426,6 @@ impl Running {
         let thread = thread.map_err(|error| {
             Error::unavailable(format!("there is no thread for the checkpoint: {error}"))
         })?;
-        Ok(Running { prepared, switched, taken, thread })
+        Ok(Running { prepared, switched, taken, log, thread })
     }
 }

@@ -8,8 +8,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::tree::Tree;
-
 /// An audit that goes no deeper than it began lowers the depth by one part in this many.
 const FORGOTTEN: usize = 256;
 /// Audits within which a second one that went deeper says that many have to.
@@ -29,9 +27,9 @@ pub(super) struct Depths {
 }
 
 impl Depths {
-    /// That of where the rows are now.
-    pub(super) fn of(&self, search: &Tree) -> &Depth {
-        if search.is_in_memory() {
+    /// That of where the rows are.
+    pub(super) fn of(&self, are_in_memory: bool) -> &Depth {
+        if are_in_memory {
             &self.in_memory
         } else {
             &self.over_segments

@@ -278,7 +278,7 @@ impl Guard {
         let reached = reached.filter(|reached| !(is_dear(reached) && search.bounds_itself()));
         match reached.map(|reached| reached.for_k(k)) {
             None => {
-                let depth = self.depth[class].of(search).get();
+                let depth = self.depth[class].of(search.is_in_memory()).get();
                 self.decisions[class].margins.effort(k, self.target(), depth, &now)
             }
             Some(Reached { probes: usize::MAX, .. }) => Effort::Exact,
@@ -472,7 +472,8 @@ impl Guard {
         let at = moment(search);
         let spare = usize::from(own.is_some());
         let wanted = k.max(AUDIT_K_MIN) + spare;
-        let (known, was_in_memory) = (self.depth[class_of(k)].of(search), search.is_in_memory());
+        let were_in_memory = search.is_in_memory();
+        let known = self.depth[class_of(k)].of(were_in_memory);
         let depth = known.get();
         let begun_at = search.audit_depth(depth, wanted);
         let probe =
@@ -480,7 +481,7 @@ impl Guard {
         tools.top.reset(wanted);
         let mut reach = Vec::new();
         let reached = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
-        if search.is_in_memory() == was_in_memory {
+        if search.is_in_memory() == were_in_memory {
             known.note(begun_at, reached);
         }
         tools.top.drain_sorted(&mut tools.found);

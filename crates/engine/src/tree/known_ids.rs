@@ -70,16 +70,14 @@ impl KnownIds {
         self.ids as u64 + more > self.ids_max as u64
     }
 
-    /// Adds ids; returns how many there were.
-    pub(super) fn add(&mut self, ids: &mut dyn Iterator<Item = u64>) -> usize {
+    /// Adds ids.
+    pub(super) fn add(&mut self, ids: &mut dyn Iterator<Item = u64>) {
         let count = self.blocks.len();
-        if count == 0 {
-            return 0;
+        if count > 0 {
+            let mut filling = Filling::new(&mut self.blocks, 0, count);
+            ids.for_each(|id| filling.insert(id));
+            self.ids += filling.end();
         }
-        let mut filling = Filling::new(&mut self.blocks, 0, count);
-        let added = ids.map(|id| filling.insert(id)).count();
-        self.ids += filling.end();
-        added
     }
 
     /// False if no segment has the id.

@@ -2,9 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::time::Instant;
-
-use vstream_segment::yield_to_queries;
+use std::time::{Duration, Instant};
 
 use super::{ImmutableMemtable, Retired, Writing};
 use crate::defect::{self, Defect};
@@ -13,6 +11,8 @@ use crate::tree::{Leaves, LiveSegment, Tree, View};
 
 /// Ids that the filter takes with one lock of the writer.
 const IDS_TOGETHER: usize = 1 << 14;
+/// Time between two such locks.
+const BETWEEN_IDS: Duration = Duration::from_micros(50);
 
 impl Tree {
     /// Replaces the immutable memtable by its segment; `live` is `None` if no row of it lives.
@@ -59,8 +59,14 @@ impl Tree {
     /// longer than a commit may wait. An id of a row that is gone by then does no harm.
     fn know_ids(&self, live: &LiveSegment) {
         let mut ids = live.ids.rows().filter(|&(_, row)| live.is_live(row)).map(|(id, _)| id);
-        while self.lock().known.add(&mut ids.by_ref().take(IDS_TOGETHER)) == IDS_TOGETHER {
-            yield_to_queries();
+        loop {
+            let some: Vec<u64> = ids.by_ref().take(IDS_TOGETHER).collect();
+            if some.is_empty() {
+                return;
+            }
+            self.lock().known.add(&mut some.into_iter());
+            // A lock that is taken again at once leaves no time for who waits to wake up.
+            std::thread::sleep(BETWEEN_IDS);
         }
     }
 
