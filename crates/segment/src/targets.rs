@@ -360,3 +360,24 @@ fn write_runs(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A flush keeps such a list for each leaf in memory: 900 of them, of 20,000 leaves on the disk.
+    #[test]
+    fn a_list_of_near_points_takes_no_more_memory_than_it_needs() {
+        let (mut points, mut random) = (Points::new(64, 1), SplitMix(1));
+        let mut draw = || -> Vec<f32> { (0..64).map(|_| random.normal()).collect() };
+        (0..2_000).for_each(|_| points.push(&draw()));
+        let query = draw();
+        let near = points.near(&query, 64);
+        assert_eq!(near.len(), 64);
+        assert!(near.capacity() <= 128, "{}", near.capacity());
+        let worst = |at: &u32| kernels::l2_squared(&query, points.point(*at));
+        let bound = near.iter().map(worst).fold(0.0, f32::max);
+        let nearer = (0..2_000).filter(|at| worst(at) < bound).count();
+        assert_eq!(nearer, 63);
+    }
+}
