@@ -80,7 +80,7 @@ struct Running {
     switched: Option<Sender<Arc<Taken>>>,
     /// The captured rows that the thread writes. Also held here: rows that left memory must be
     /// written in the end, whatever happens to the thread. It takes them out once they are written: to free a
-    /// memtable of 100 MB takes tenths of a second, which a commit would wait for.
+    /// memtable of 48 MiB takes 0.1 s and more, which a commit would wait for.
     taken: Arc<Held>,
     /// Number of the first log after these rows.
     log: Option<u64>,

@@ -55,8 +55,8 @@ impl Tree {
         Retired { view, _index: Some(was.index) }
     }
 
-    /// Adds the ids of a segment that is not shown yet to the filter of all ids, some at a time: a million of them take
-    /// longer than a commit may wait. An id of a row that is gone by then does no harm.
+    /// Adds the ids of a segment that is not shown yet to the filter of all ids, some at a time, so that
+    /// no commit waits for all of them. An id of a row that is gone by then does no harm.
     fn know_ids(&self, live: &LiveSegment) {
         let mut ids = live.ids.rows().filter(|&(_, row)| live.is_live(row)).map(|(id, _)| id);
         loop {
