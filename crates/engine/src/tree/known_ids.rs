@@ -122,11 +122,7 @@ impl<'a> Filling<'a> {
 
     /// Adds the ids of the rows of a segment that live, as far as they are of these blocks.
     fn add(&mut self, live: &LiveSegment) {
-        for (id, row) in live.ids.rows() {
-            if live.is_live(row) {
-                self.insert(id);
-            }
-        }
+        live.live_ids().for_each(|id| self.insert(id));
     }
 
     #[inline]

@@ -157,6 +157,11 @@ impl LiveSegment {
         self.ids.find_in(bucket, id).filter(|&row| self.is_live(row))
     }
 
+    /// The ids of the rows that live, in no order.
+    pub(in crate::tree) fn live_ids(&self) -> impl Iterator<Item = u64> + '_ {
+        self.ids.rows().filter(|&(_, row)| self.is_live(row)).map(|(id, _)| id)
+    }
+
     /// True if the writer sees the row.
     pub(super) fn is_live(&self, row: u32) -> bool {
         self.tombstones.is_visible(row, u64::MAX - 1)

@@ -58,7 +58,7 @@ impl Tree {
     /// Adds the ids of a segment that is not shown yet to the filter of all ids, some at a time, so that
     /// no commit waits for all of them. An id of a row that is gone by then does no harm.
     fn know_ids(&self, live: &LiveSegment) {
-        let mut ids = live.ids.rows().filter(|&(_, row)| live.is_live(row)).map(|(id, _)| id);
+        let mut ids = live.live_ids();
         loop {
             let some: Vec<u64> = ids.by_ref().take(IDS_TOGETHER).collect();
             if some.is_empty() {
@@ -83,10 +83,7 @@ impl Tree {
         let more = adopted.iter().map(|(_, live)| live.live_rows()).sum();
         match writing.known.is_full(more) {
             true => writing.known = KnownIds::of(&writing.segments, threads),
-            false => adopted.iter().for_each(|(_, live)| {
-                let ids = live.ids.rows().filter(|&(_, row)| live.is_live(row));
-                writing.known.add(&mut ids.map(|(id, _)| id));
-            }),
+            false => adopted.iter().for_each(|(_, live)| writing.known.add(&mut live.live_ids())),
         }
         let leaves = Leaves::of(&writing.segments, self.settings.index_settings());
         writing.leaves = Arc::new(leaves);
