@@ -19,12 +19,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use vstream_attribute::Schema;
 use vstream_index::IndexRow;
 use vstream_store::Syncing;
 
+use crate::background::Background;
 use crate::checkpoint::{Checkpoints, Rows, SharedState};
 use crate::compaction::{Compactor, MergeBegun, Occasion};
 use crate::defect::{self, Defect};
@@ -78,7 +78,7 @@ pub(crate) struct Journal {
 
 /// A compaction on its own thread.
 struct Compaction {
-    thread: JoinHandle<Result<bool, Error>>,
+    thread: Background<Result<bool, Error>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -264,12 +264,12 @@ impl Journal {
     }
 
     fn advance_compaction(&mut self) {
-        let (done, running): (Vec<_>, Vec<_>) =
-            self.compactions.drain(..).partition(|running| running.thread.is_finished());
-        self.compactions = running;
-        for done in done {
-            self.compact_again |= matches!(done.thread.join(), Ok(Ok(true)));
-        }
+        let again = &mut self.compact_again;
+        self.compactions.retain(|running| {
+            let done = running.thread.poll();
+            *again |= matches!(done, Some(Ok(Ok(true))));
+            done.is_none()
+        });
         let count = self.checkpoints.count();
         // A second thread merges small segments while a large merge runs. It begins with the first where the
         // writer soon has to wait for merges, and else with the next flush.
@@ -292,8 +292,7 @@ impl Journal {
     fn begin_compaction(&self) -> std::io::Result<Compaction> {
         let (compactor, stop) = (self.compactor.clone(), Arc::<AtomicBool>::default());
         let stopped = stop.clone();
-        let thread = std::thread::Builder::new().name("vstream-compaction".to_owned());
-        let thread = thread.spawn(move || {
+        let thread = Background::begin("vstream-compaction", move || {
             yield_to_others();
             let done = compactor.compact(Occasion::Flushed, &stopped);
             vstream_index::give_back_heap();
@@ -328,7 +327,7 @@ impl Journal {
         }
         for running in self.compactions.drain(..) {
             // A panic of that thread printed its own message; the compactor notes a failure.
-            let _ = running.thread.join();
+            let _ = running.thread.wait();
         }
     }
 

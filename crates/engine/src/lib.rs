@@ -10,6 +10,7 @@
 
 mod accept;
 mod applied;
+mod background;
 mod builder;
 mod checkpoint;
 mod compaction;

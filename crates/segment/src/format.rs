@@ -29,6 +29,7 @@ use vstream_store::codec::{Kind, BLOCK_ROWS, DIMENSION_MAX, HEAD};
 use vstream_vector::cursor::{ByteReader, Truncated};
 use vstream_vector::{Element, Metric};
 
+use crate::centroid::StoredCentroid;
 use crate::column::{self, Column};
 pub(crate) use crate::malformed::Malformed;
 use crate::write::SegmentKind;
@@ -238,13 +239,9 @@ pub(crate) struct LeafEntry {
     pub(crate) rows: u32,
     /// Largest distance (not squared) of a row to the centroid. 0 in a flat segment.
     pub(crate) reach: f32,
-    /// Coordinate `i` of the centroid, rotated, is `low + step · steps[i]`. Codes refer to it.
-    pub(crate) low: f32,
-    pub(crate) step: f32,
     /// Says of which leaf of the partition these rows are; `None` before version 3.
     pub(crate) number: Option<u64>,
-    /// `padded` bytes; none in a flat segment.
-    pub(crate) steps: Arc<[u8]>,
+    pub(crate) centroid: Arc<StoredCentroid>,
 }
 
 /// An id block's entry in the directory.
@@ -283,11 +280,11 @@ impl Meta {
         out.extend_from_slice(&self.fields_bytes.to_le_bytes());
         for leaf in &self.leaves {
             out.extend_from_slice(&leaf.rows.to_le_bytes());
-            for x in [leaf.reach, leaf.low, leaf.step] {
+            for x in [leaf.reach, leaf.centroid.low, leaf.centroid.step] {
                 out.extend_from_slice(&x.to_le_bytes());
             }
             leaf.number.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()));
-            out.extend_from_slice(&leaf.steps);
+            out.extend_from_slice(&leaf.centroid.steps);
         }
         self.row_blocks.iter().for_each(|bytes| out.extend_from_slice(&bytes.to_le_bytes()));
         for block in &self.id_blocks {
@@ -375,7 +372,8 @@ impl LeafEntry {
         if reach < 0.0 || step < 0.0 {
             return Err(Malformed("a negative reach or step"));
         }
-        Ok(LeafEntry { rows, reach, low, step, number, steps: steps.into() })
+        let centroid = Arc::new(StoredCentroid::new(low, step, steps.into()));
+        Ok(LeafEntry { rows, reach, number, centroid })
     }
 }
 

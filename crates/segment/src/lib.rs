@@ -18,6 +18,7 @@
 
 mod arrange;
 mod attached;
+mod centroid;
 mod codes;
 mod column;
 mod defect;
@@ -42,6 +43,7 @@ mod write;
 
 pub use arrange::arrange;
 pub use attached::{WantedColumns, WantedFields};
+pub use centroid::StoredCentroid;
 #[cfg(feature = "defects")]
 pub use defect::{set_defect, set_defect_everywhere, Defect};
 pub use digest::row_digest;

@@ -12,18 +12,20 @@ use vstream_store::codec::{Shape, BLOCK_ROWS};
 use vstream_store::{
     Access, Cache, Counted, Error, ErrorKind, FileStore, IoCounts, Range, ReadAt, Store, Syncing,
 };
-use vstream_vector::{kernels, Element, Metric};
+use vstream_vector::{Element, Metric};
 
 use crate::attached::Attached;
+use crate::centroid::StoredCentroid;
 use crate::codes::Part;
 use crate::format::{Footer, Header, HeaderError, Meta, FOOTER, FOOTER_NUMBER, HEADER, NUMBERED};
-use crate::write::{write_steps, LeafCentroid, SegmentKind};
+use crate::write::{LeafCentroid, SegmentKind};
 
 /// Blocks read together when a whole area is read.
 pub(crate) const BLOCKS_AHEAD: usize = 128;
 
 /// Knows the bytes of a centroid to hold in place of equal ones, given the number of the leaf.
-pub type SharedCentroid<'a> = dyn FnMut(u64, &Arc<[u8]>) -> Option<Arc<[u8]>> + 'a;
+pub type SharedCentroid<'a> =
+    dyn FnMut(u64, &Arc<StoredCentroid>) -> Option<Arc<StoredCentroid>> + 'a;
 
 /// Place of the codes of an open segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,14 +65,8 @@ pub(crate) struct LeafLayout {
     pub(crate) number: u64,
     pub(crate) first_row: u32,
     pub(crate) first_block: u32,
-    /// Value of step 0 of the centroid, and of one step.
-    low: f32,
-    step: f32,
-    /// Norm of the centroid.
-    pub(crate) length: f32,
-    /// The centroid as stored, `padded` steps; none in a flat segment. Runs of one leaf share them: see
-    /// [`Segment::share_centroids`].
-    steps: Arc<[u8]>,
+    /// Runs of one leaf share it: see [`Segment::share_centroids`].
+    pub(crate) centroid: Arc<StoredCentroid>,
 }
 
 /// An open segment: immutable, shared by any number of readers.
@@ -173,28 +169,20 @@ impl Segment {
     fn lay_out(&mut self, meta: &Meta) -> Option<u64> {
         let mut offset = self.lay_out_rows(meta)?;
         self.postings = offset;
-        let padded = self.header.padded();
         let cluster = self.header.kind == SegmentKind::Cluster;
         let (mut first_row, mut first_block) = (0, 0);
-        let mut rounded = vec![0.0; padded];
         for (leaf, at) in meta.leaves.iter().zip(0..) {
-            let mut place = LeafLayout {
+            self.leaves.push(LeafLayout {
                 rows: leaf.rows,
                 reach: leaf.reach,
                 number: leaf.number.unwrap_or(at),
                 first_row,
                 first_block,
-                low: leaf.low,
-                step: leaf.step,
-                length: 0.0,
-                steps: leaf.steps.clone(),
-            };
+                centroid: leaf.centroid.clone(),
+            });
             if cluster {
-                leaf.centroid(&mut rounded);
-                place.length = kernels::norm_squared(&rounded).sqrt();
                 offset += self.header.posting_bytes(leaf.rows) as u64;
             }
-            self.leaves.push(place);
             first_row += leaf.rows;
             first_block += (leaf.rows as usize).div_ceil(BLOCK_ROWS) as u32;
         }
@@ -282,8 +270,9 @@ impl Segment {
     /// segments hold them once.
     pub fn share_centroids(&mut self, shared: &mut SharedCentroid<'_>) {
         for leaf in &mut self.leaves {
-            if let Some(other) = shared(leaf.number, &leaf.steps).filter(|of| *of == leaf.steps) {
-                leaf.steps = other;
+            let other = shared(leaf.number, &leaf.centroid);
+            if let Some(other) = other.filter(|other| *other == leaf.centroid) {
+                leaf.centroid = other;
             }
         }
     }
@@ -361,7 +350,7 @@ impl Segment {
     /// Memory that the segment holds now.
     pub fn memory(&self) -> SegmentMemory {
         let ranked = self.centroids.get().map_or(0, |c| c.len() * (c.dimension() + 16));
-        let centroids: usize = self.leaves.iter().map(|leaf| leaf.steps.len()).sum();
+        let centroids: usize = self.leaves.iter().map(|leaf| leaf.centroid.memory_bytes()).sum();
         let directory = size_of_val(&*self.leaves)
             + centroids
             + ranked
@@ -397,8 +386,7 @@ impl Segment {
 
     /// Writes to `out` the rounded centroid, rotated, that the codes of a leaf refer to.
     pub(crate) fn centroid(&self, leaf: u32, out: &mut [f32]) {
-        let place = &self.leaves[leaf as usize];
-        write_steps((place.low, place.step), &place.steps, out);
+        self.leaves[leaf as usize].centroid.write(out);
     }
 
     /// True if its leaves have centroids and codes.
@@ -431,8 +419,8 @@ impl Segment {
 
     /// Number and centroid of a leaf of a cluster segment.
     pub fn leaf_definition(&self, leaf: usize) -> LeafCentroid {
-        let LeafLayout { number, low, step, ref steps, .. } = self.leaves[leaf];
-        LeafCentroid { number, low, step, steps: steps.clone() }
+        let LeafLayout { number, ref centroid, .. } = self.leaves[leaf];
+        LeafCentroid { number, centroid: centroid.clone() }
     }
 
     /// Seed of the rotation of its codes and centroids.

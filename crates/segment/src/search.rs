@@ -419,7 +419,7 @@ impl SegmentView<'_> {
         let squared = match form_of(self.segment.metric()) {
             Form::L2 => leaf.base,
             Form::InnerProduct => {
-                let length = self.segment.leaves[leaf.leaf as usize].length;
+                let length = self.segment.leaves[leaf.leaf as usize].centroid.length;
                 query.norm_squared() + length * length + 2.0 * leaf.base
             }
         };

@@ -21,6 +21,7 @@ use vstream_store::{Error, ErrorKind, FileWriter, Store};
 use vstream_vector::{kernels, Element, Metric};
 
 use crate::arrange::arrange;
+use crate::centroid::StoredCentroid;
 use crate::defect::{self, Defect};
 use crate::digest::row_digest;
 use crate::fields::{number, Area, Extent, FieldsWriter};
@@ -203,7 +204,7 @@ impl SegmentWriter {
     /// Errors: as [`SegmentWriter::leaf`]. A number that comes twice is refused when the segment is
     /// opened. Panics if the segment is flat or the centroid of another dimension.
     pub fn run(&mut self, rows: &LeafRows, of: &LeafCentroid) -> Result<(), Error> {
-        assert_eq!(of.steps.len(), self.header.padded(), "a centroid of another dimension");
+        assert_eq!(of.dimension(), self.header.padded(), "a centroid of another dimension");
         assert_eq!(self.header.kind, SegmentKind::Cluster, "a flat segment has no leaves");
         self.add(rows, Some(of))
     }
@@ -404,18 +405,14 @@ impl SegmentWriter {
             rows.vector(row).read(&mut vector);
             self.rotation.apply(&vector, out);
         }
-        let mut entry = match of {
-            Some(of) => LeafEntry {
-                low: of.low,
-                step: of.step,
-                steps: of.steps.clone(),
-                ..LeafEntry::default()
-            },
-            None => LeafEntry::round(&vstream_vector::mean(&rotated, padded)),
+        let stored = match of {
+            Some(of) => of.centroid.clone(),
+            None => Arc::new(StoredCentroid::round(&vstream_vector::mean(&rotated, padded))),
         };
-        entry.rows = rows.len() as u32;
         let mut centroid = vec![0.0f32; padded];
-        entry.centroid(&mut centroid);
+        stored.write(&mut centroid);
+        let n = rows.len() as u32;
+        let mut entry = LeafEntry { rows: n, centroid: stored, ..LeafEntry::default() };
         let form = form_of(self.header.metric);
         let block_bytes = self.header.posting_block_bytes();
         let mut posting = vec![0u8; rows.len().div_ceil(BLOCK) * block_bytes];
@@ -442,34 +439,25 @@ impl SegmentWriter {
 pub struct LeafCentroid {
     /// Number of the leaf.
     pub number: u64,
-    /// Value of step 0, and of one step.
-    pub(crate) low: f32,
-    pub(crate) step: f32,
-    /// The centroid after the rotation, in steps.
-    pub(crate) steps: Arc<[u8]>,
+    /// The centroid after the rotation.
+    pub(crate) centroid: Arc<StoredCentroid>,
 }
 
 impl LeafCentroid {
     /// Number of its coordinates: the dimensions, padded.
     pub fn dimension(&self) -> usize {
-        self.steps.len()
+        self.centroid.steps.len()
     }
 
-    /// The centroid as stored, a byte per coordinate; runs of a leaf may share it.
-    pub fn bytes(&self) -> &Arc<[u8]> {
-        &self.steps
+    /// The centroid as stored; runs of a leaf may share it.
+    pub fn stored(&self) -> &Arc<StoredCentroid> {
+        &self.centroid
     }
 
     /// Writes the centroid, rotated, to `out`, which has as many places.
     pub fn write(&self, out: &mut [f32]) {
-        write_steps((self.low, self.step), &self.steps, out);
+        self.centroid.write(out);
     }
-}
-
-/// Writes a centroid given as steps of `step` above `low`.
-pub(crate) fn write_steps((low, step): (f32, f32), steps: &[u8], out: &mut [f32]) {
-    let pairs = out.iter_mut().zip(steps);
-    pairs.for_each(|(x, &steps)| *x = low + step * f32::from(steps));
 }
 
 /// Yields the processor of this thread to a query, if one waits for it. Segments are written in the
@@ -477,25 +465,4 @@ pub(crate) fn write_steps((low, step): (f32, f32), steps: &[u8], out: &mut [f32]
 /// however urgent others are.
 pub fn yield_to_queries() {
     std::thread::yield_now();
-}
-
-impl LeafEntry {
-    /// An entry with the centroid rounded to 256 steps between its extremes.
-    fn round(mean: &[f32]) -> LeafEntry {
-        let low = mean.iter().copied().fold(f32::INFINITY, f32::min);
-        let high = mean.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let step = (high - low) / 255.0;
-        let step = if step.is_normal() { step } else { 0.0 };
-        // Rotation overflows numbers near the largest. Then any centroid is correct, but none is
-        // good.
-        let low = if low.is_finite() { low } else { 0.0 };
-        let to_steps = |x: f32| if step > 0.0 { ((x - low) / step).round() as u8 } else { 0 };
-        let steps = mean.iter().map(|&x| to_steps(x)).collect();
-        LeafEntry { low, step, steps, ..LeafEntry::default() }
-    }
-
-    /// Writes the rounded centroid to `out`.
-    pub(crate) fn centroid(&self, out: &mut [f32]) {
-        write_steps((self.low, self.step), &self.steps, out);
-    }
 }

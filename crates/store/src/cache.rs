@@ -1,14 +1,23 @@
 //! A cache of blocks, bounded in bytes, that all readers of a process share.
 //!
-//! It is a sharded CLOCK cache. A hit sets the entry's bit. When the cache needs room, a hand
-//! passes over the entries, clears set bits and evicts the first entry without one. A new entry
-//! starts without the bit, so blocks that are read once leave first.
+//! It is sharded, and each shard is two queues (S3-FIFO, Yang et al., SOSP 2023). A new entry is *young*. The young
+//! have a tenth of the bytes: who was used by the end of that queue becomes old, the others leave, so blocks that
+//! are read once hardly take the place of others. An old entry that was used since its last turn gets another one.
+//! Who comes back soon after it has left is old at once.
+//!
+//! A cache of who reads ahead has old entries only: what came last leaves last ([`Cache::for_reading_ahead`]).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 16;
+/// Part of the bytes that the young have.
+const YOUNG_PART: usize = 10;
+/// Bytes of a usual block: a shard remembers as many entries that left as it holds of these.
+const BLOCK_BYTES: usize = 4096;
+/// Most uses that are counted.
+const USES_MAX: u8 = 3;
 
 /// The key of an entry: block `block` of the file with identity `file`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,26 +51,36 @@ pub struct Cache<V> {
 }
 
 struct Shard<V> {
-    by_key: HashMap<CacheKey, usize>,
-    slots: Vec<Slot<V>>,
-    hand: usize,
+    by_key: HashMap<CacheKey, Entry<V>>,
+    young: VecDeque<CacheKey>,
+    old: VecDeque<CacheKey>,
+    young_bytes: usize,
     bytes: usize,
+    /// Marks of young entries that left, each in the place that its key says; empty where none is young.
+    left: Vec<u32>,
 }
 
-struct Slot<V> {
-    key: CacheKey,
+struct Entry<V> {
     value: Arc<V>,
-    bytes: usize,
-    used: bool,
+    bytes: u32,
+    uses: u8,
+    is_young: bool,
 }
 
 impl<V> Cache<V> {
     /// An empty cache of at most `bytes_max` bytes. An entry may have at most a sixteenth of them.
     pub fn new(bytes_max: usize) -> Cache<V> {
-        let shard =
-            || Mutex::new(Shard { by_key: HashMap::new(), slots: Vec::new(), hand: 0, bytes: 0 });
+        Cache::with_marks(bytes_max, (bytes_max / SHARDS / BLOCK_BYTES).next_power_of_two())
+    }
+
+    /// An empty cache for blocks that are read together and used soon, each a few times.
+    pub fn for_reading_ahead(bytes_max: usize) -> Cache<V> {
+        Cache::with_marks(bytes_max, 0)
+    }
+
+    fn with_marks(bytes_max: usize, marks: usize) -> Cache<V> {
         Cache {
-            shards: (0..SHARDS).map(|_| shard()).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(marks))).collect(),
             shard_bytes_max: bytes_max / SHARDS,
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -70,18 +89,16 @@ impl<V> Cache<V> {
     }
 
     fn shard(&self, key: CacheKey) -> MutexGuard<'_, Shard<V>> {
-        let mixed = (key.file ^ key.block.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let shard = &self.shards[(mixed >> 60) as usize % SHARDS];
+        let shard = &self.shards[(mixed(key) >> 60) as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The value of a block, if it is cached.
     pub fn get(&self, key: CacheKey) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
-        let found = shard.by_key.get(&key).copied().map(|slot_index| {
-            let slot = &mut shard.slots[slot_index];
-            slot.used = true;
-            slot.value.clone()
+        let found = shard.by_key.get_mut(&key).map(|entry| {
+            entry.uses = USES_MAX.min(entry.uses + 1);
+            entry.value.clone()
         });
         let count = if found.is_some() { &self.hits } else { &self.misses };
         count.fetch_add(1, Ordering::Relaxed);
@@ -91,30 +108,23 @@ impl<V> Cache<V> {
     /// Caches a value that takes `bytes` bytes of memory and evicts others to make room. A value
     /// that is too large is not cached. A value whose key is cached already is dropped.
     pub fn insert(&self, key: CacheKey, value: Arc<V>, bytes: usize) {
-        if bytes > self.shard_bytes_max {
+        if bytes > self.shard_bytes_max.min(u32::MAX as usize) {
             return;
         }
         let mut shard = self.shard(key);
         if shard.by_key.contains_key(&key) {
             return;
         }
-        while shard.bytes + bytes > self.shard_bytes_max {
-            shard.evict();
-            self.evictions.fetch_add(1, Ordering::Relaxed);
-        }
-        let slot_index = shard.slots.len();
-        shard.slots.push(Slot { key, value, bytes, used: false });
-        shard.by_key.insert(key, slot_index);
-        shard.bytes += bytes;
+        let evicted = shard.make_room(bytes, self.shard_bytes_max);
+        self.evictions.fetch_add(evicted, Ordering::Relaxed);
+        shard.insert(key, value, bytes);
     }
 
     /// Removes all blocks of a file, for example when the file is removed. Cost: O(entries).
     pub fn forget_file(&self, file: u64) {
         for shard in &self.shards {
             let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            while let Some(slot_index) = shard.slots.iter().position(|slot| slot.key.file == file) {
-                shard.remove(slot_index);
-            }
+            shard.forget_file(file);
         }
     }
 
@@ -133,24 +143,90 @@ impl<V> Cache<V> {
 }
 
 impl<V> Shard<V> {
-    /// Evicts the next entry that was not used since the hand last passed it. The shard must not be
-    /// empty.
-    fn evict(&mut self) {
-        loop {
-            self.hand %= self.slots.len();
-            if !std::mem::take(&mut self.slots[self.hand].used) {
-                return self.remove(self.hand);
-            }
-            self.hand += 1;
+    fn new(marks: usize) -> Shard<V> {
+        Shard {
+            by_key: HashMap::new(),
+            young: VecDeque::new(),
+            old: VecDeque::new(),
+            young_bytes: 0,
+            bytes: 0,
+            left: vec![0; marks],
         }
     }
 
-    fn remove(&mut self, slot_index: usize) {
-        let slot = self.slots.swap_remove(slot_index);
-        self.by_key.remove(&slot.key);
-        self.bytes -= slot.bytes;
-        if let Some(moved) = self.slots.get(slot_index) {
-            self.by_key.insert(moved.key, slot_index);
+    fn insert(&mut self, key: CacheKey, value: Arc<V>, bytes: usize) {
+        let is_young = !self.left.is_empty() && !self.take_mark(key);
+        self.by_key.insert(key, Entry { value, bytes: bytes as u32, uses: 0, is_young });
+        self.bytes += bytes;
+        if is_young {
+            self.young.push_back(key);
+            self.young_bytes += bytes;
+        } else {
+            self.old.push_back(key);
         }
     }
+
+    /// Evicts entries until there is room for `bytes`, at most `most`; returns how many.
+    fn make_room(&mut self, bytes: usize, most: usize) -> u64 {
+        let mut evicted = 0;
+        while self.bytes + bytes > most {
+            let is_young = self.young_bytes > most / YOUNG_PART || self.old.is_empty();
+            let queue = if is_young { &mut self.young } else { &mut self.old };
+            let key = queue.pop_front().expect("a shard with bytes has an entry");
+            let entry = self.by_key.get_mut(&key).expect("an entry of a queue");
+            if is_young {
+                self.young_bytes -= entry.bytes as usize;
+            }
+            if entry.uses > 0 {
+                entry.uses = if is_young { 0 } else { entry.uses - 1 };
+                entry.is_young = false;
+                self.old.push_back(key);
+                continue;
+            }
+            self.bytes -= entry.bytes as usize;
+            self.by_key.remove(&key);
+            evicted += 1;
+            if is_young {
+                let (place, mark) = self.mark(key);
+                self.left[place] = mark;
+            }
+        }
+        evicted
+    }
+
+    /// True if `key` left a short while ago; forgets that.
+    fn take_mark(&mut self, key: CacheKey) -> bool {
+        let (place, mark) = self.mark(key);
+        let is_there = self.left[place] == mark;
+        if is_there {
+            self.left[place] = 0;
+        }
+        is_there
+    }
+
+    /// Place among the marks, and mark. Few keys share both; who does comes in as old.
+    fn mark(&self, key: CacheKey) -> (usize, u32) {
+        let mixed = mixed(key);
+        ((mixed >> 32) as usize % self.left.len(), mixed as u32 | 1)
+    }
+
+    fn forget_file(&mut self, file: u64) {
+        self.young.retain(|key| key.file != file);
+        self.old.retain(|key| key.file != file);
+        self.by_key.retain(|key, entry| {
+            let is_kept = key.file != file;
+            if !is_kept {
+                self.bytes -= entry.bytes as usize;
+                self.young_bytes -= if entry.is_young { entry.bytes as usize } else { 0 };
+            }
+            is_kept
+        });
+    }
+}
+
+/// Bits of a key, well mixed.
+fn mixed(key: CacheKey) -> u64 {
+    let bits = (key.file ^ key.block.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let bits = (bits ^ (bits >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    bits ^ (bits >> 32)
 }

@@ -15,12 +15,12 @@
 
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::logs::LogSizes;
 use super::share::SharedState;
 use super::write::{write, Capture, Taken};
+use crate::background::{Background, Panicked};
 use crate::durability::{JournalStats, Journaling};
 use crate::error::Error;
 use crate::priority::yield_to_others;
@@ -84,7 +84,7 @@ struct Running {
     taken: Arc<Held>,
     /// Number of the first log after these rows.
     log: Option<u64>,
-    thread: JoinHandle<Result<(), Error>>,
+    thread: Background<Result<(), Error>>,
 }
 
 /// Rows that a checkpoint has not written yet.
@@ -174,8 +174,9 @@ impl Checkpoints {
                 Err(TryRecvError::Disconnected) => running.switched = None,
             }
         }
-        if self.running.as_ref().is_some_and(|running| running.thread.is_finished()) {
-            self.finish_running();
+        if let Some(result) = self.running.as_ref().and_then(|running| running.thread.poll()) {
+            let running = self.running.take().expect("a checkpoint that has ended");
+            self.note_end((running.taken, running.log), result);
         }
     }
 
@@ -203,13 +204,23 @@ impl Checkpoints {
     pub(crate) fn finish_running(&mut self) {
         let Some(mut running) = self.running.take() else { return };
         let gave_up = running.switched.take().is_some();
-        drop(running.prepared);
-        let panicked = "the thread of the checkpoint panicked: report the defect";
-        let result = running.thread.join();
-        let result = result.unwrap_or_else(|_| Err(Error::internal(panicked)));
+        let Running { prepared, taken, log, thread, .. } = running;
+        drop(prepared);
+        let result = thread.wait();
         if !gave_up {
-            self.note(result, running.taken.take(), running.log);
+            self.note_end((taken, log), result);
         }
+    }
+
+    /// Notes the end of the thread of a checkpoint that was not given up.
+    fn note_end(
+        &mut self,
+        (taken, log): (Arc<Held>, Option<u64>),
+        result: Result<Result<(), Error>, Panicked>,
+    ) {
+        let panicked = "the thread of the checkpoint panicked: report the defect";
+        let result = result.unwrap_or_else(|Panicked| Err(Error::internal(panicked)));
+        self.note(result, taken.take(), log);
     }
 
     /// Notes the result of a checkpoint. Rows that left memory and were not written are kept for
@@ -422,8 +433,7 @@ impl Running {
             vstream_index::give_back_heap();
             done
         };
-        let thread = std::thread::Builder::new().name("vstream-checkpoint".to_owned()).spawn(work);
-        let thread = thread.map_err(|error| {
+        let thread = Background::begin("vstream-checkpoint", work).map_err(|error| {
             Error::unavailable(format!("there is no thread for the checkpoint: {error}"))
         })?;
         Ok(Running { prepared, switched, taken, log, thread })

@@ -82,7 +82,7 @@ struct ReadThrough(Vec<Option<BlockReader>>);
 
 impl ReadThrough {
     fn new(parts: &[Part]) -> ReadThrough {
-        let cache = Arc::new(Cache::new(CACHE_BYTES));
+        let cache = Arc::new(Cache::for_reading_ahead(CACHE_BYTES));
         let reader = |of: &Part| Some(of.segment()?.reader_with(cache.clone()));
         ReadThrough(parts.iter().map(reader).collect())
     }

@@ -1,12 +1,15 @@
-//! How deep audits go: how many rows, by estimate, are measured.
+//! How far audits go: how many rows, by estimate, are measured, and over segments how many leaves are scanned.
 //!
 //! An audit goes deeper than it began if a neighbour stands near the end of what it measured
 //! (`vstream_index::depth_needed`), and the next ones begin where it ended: they see nothing beyond their depth.
 //! But one neighbour among a thousand may stand far off, and following it made all audits of minutes five times as
 //! dear. So the depth only doubles, unless another audit went deeper a short while ago. Doubling alone is not
-//! enough: for log-normal norms the estimate was 0.991 then, and recall 0.975.
+//! enough: for log-normal norms the estimate was 0.991 then, and recall 0.975. The same holds for leaves, and
+//! now and then an audit scans all of them, so that a neighbour far beyond the others is seen at last.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::tree::Extent;
 
 /// An audit that goes no deeper than it began lowers the depth by one part in this many.
 const FORGOTTEN: usize = 256;
@@ -15,7 +18,7 @@ const OFTEN: usize = 64;
 /// Factor by which a single one raises the depth at most.
 const RISE: usize = 2;
 
-/// The depths of the audits of a class of k.
+/// How far the audits of a class of k go.
 ///
 /// In memory, where rows cost little, audits begin far deeper than they need
 /// (`vstream_index::depth_in_memory`). Over segments each row that they measure is read, so what they go down to
@@ -24,6 +27,8 @@ const RISE: usize = 2;
 pub(super) struct Depths {
     in_memory: Depth,
     over_segments: Depth,
+    /// Leaves that audits over segments scan.
+    leaves: Depth,
 }
 
 impl Depths {
@@ -35,9 +40,23 @@ impl Depths {
             &self.over_segments
         }
     }
+
+    /// What was enough before, where the rows are.
+    pub(super) fn known(&self, are_in_memory: bool) -> Extent {
+        Extent { depth: self.of(are_in_memory).get(), leaves: self.leaves.get() }
+    }
+
+    /// Notes an audit that began with one extent and had to go to another.
+    pub(super) fn note(&self, are_in_memory: bool, begun_at: Extent, reached: Extent) {
+        self.of(are_in_memory).note(begun_at.depth, reached.depth);
+        // Where no number of leaves is safe, every code is scanned.
+        if !are_in_memory && begun_at.leaves != usize::MAX {
+            self.leaves.note(begun_at.leaves, reached.leaves);
+        }
+    }
 }
 
-/// The depth of the audits of rows of one kind.
+/// The depth of the audits of rows of one kind, or their number of leaves.
 #[derive(Default)]
 pub(super) struct Depth {
     depth: AtomicUsize,

@@ -2,9 +2,10 @@
 //!
 //! 1. Readers put queries into a small ring: every one at first, every sixteenth once enough are
 //!    known. They never wait: a busy ring is skipped.
-//! 2. A background thread takes them one by one and answers each through every code. For true
-//!    neighbours it notes the rank of the leaf, and the rank of the estimate among the visited
-//!    leaves: how far a search must go to find them. It also searches as a reader would.
+//! 2. A background thread takes them one by one and answers each through every code, over segments
+//!    through those of enough leaves. For true neighbours it notes the rank of the leaf, and the rank
+//!    of the estimate among the visited leaves: how far a search must go to find them. It also
+//!    searches as a reader would.
 //! 3. While there are no queries, the guard asks for the neighbours of rows of the collection, each
 //!    left out of its own answer. So the first query finds a decision.
 //! 4. The ranks of the last audits of a class of k (`classes.rs`) give the estimate of recall
@@ -77,6 +78,8 @@ const UNGUARDED_REFINE: usize = 512;
 /// which there is little to leave out.
 const FAR_PART: usize = 4;
 const FAR_LEAVES: usize = 256;
+/// Every so many audits over segments one scans every code.
+const WHOLE_EVERY: usize = 32;
 /// Audits between two conclusions, when there are many audits or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
 /// While queries need rows beside them, every so many audits one is of a query.
@@ -473,16 +476,17 @@ impl Guard {
         let spare = usize::from(own.is_some());
         let wanted = k.max(AUDIT_K_MIN) + spare;
         let were_in_memory = search.is_in_memory();
-        let known = self.depth[class_of(k)].of(were_in_memory);
-        let depth = known.get();
-        let begun_at = search.audit_depth(depth, wanted);
-        let probe =
-            Probe { vector: &query, k: wanted, effort: Effort::Thorough { depth }, filter: None };
+        let depths = &self.depth[class_of(k)];
+        let known = depths.known(were_in_memory);
+        let begin = search.audit_extent(known, wanted);
+        let effort = Effort::Thorough { depth: known.depth };
+        let probe = Probe { vector: &query, k: wanted, effort, filter: None };
         tools.top.reset(wanted);
-        let mut reach = Vec::new();
-        let reached = search.audit(&probe, &mut tools.scratch, &mut tools.top, &mut reach)?;
+        let goes = (begin, tools.turn.is_multiple_of(WHOLE_EVERY));
+        let (mut reach, Auditor { scratch, top, .. }) = (Vec::new(), &mut *tools);
+        let reached = search.audit(&probe, goes, scratch, top, &mut reach)?;
         if search.is_in_memory() == were_in_memory {
-            known.note(begun_at, reached);
+            depths.note(were_in_memory, begin, reached);
         }
         tools.top.drain_sorted(&mut tools.found);
         let is_of_copy = own.is_some_and(|own| has_copy(own, &tools.found));

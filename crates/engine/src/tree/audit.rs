@@ -1,7 +1,11 @@
-//! One query through every code of all places, with as many exact distances as it needs.
+//! One query through the codes of all places, with as many exact distances as it needs.
 //!
 //! `vstream_index` does the same for the memtable alone: it takes the rows with the least
 //! estimates, down to a depth at which a search hardly misses a true neighbour.
+//!
+//! Over segments, where codes may have to be read, an audit scans those of the nearest leaves, of as many as
+//! that rule asks for: hardly a true neighbour stands in the last three quarters of these leaves. Otherwise it
+//! scans four times as many, all of them if need be.
 
 use vstream_index::stages::{PlaceState, Refine};
 use vstream_index::{
@@ -19,8 +23,34 @@ const MEASURED_TOGETHER: usize = 256;
 /// A scan of every code begins with a leaf for so many rows that are wanted, and one in so many leaves at most.
 const ROWS_PER_NEAREST: usize = 32;
 const NEAREST_PART: usize = 8;
+/// Least leaves whose codes an audit scans, and their least part of all.
+const LEAVES_MIN: usize = 256;
+const LEAVES_PART: usize = 16;
+/// Factor by which an audit scans the codes of more leaves that was near a neighbour's with fewer.
+const FARTHER: usize = 4;
 /// Rows that a leaf in memory usually has.
 const ROWS_PER_LEAF: u64 = 384;
+
+/// How far an audit over segments goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Rows, by estimate, that it measures.
+    pub(crate) depth: usize,
+    /// The nearest leaves whose codes it scans.
+    pub(crate) leaves: usize,
+}
+
+impl Extent {
+    /// That of a scan of every code.
+    fn whole(depth: usize) -> Extent {
+        Extent { depth, leaves: usize::MAX }
+    }
+}
+
+/// The nearest leaves whose codes an audit scans at first, if `known` were enough before, of so many.
+pub(super) fn leaves_from(known: usize, all: usize) -> usize {
+    known.max(LEAVES_MIN).max(all / LEAVES_PART)
+}
 
 /// A row with its estimate.
 struct Candidate {
@@ -84,7 +114,7 @@ impl Pinned {
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
         let mut stats = SearchStats::default();
-        self.every_code(probe, depth, scratch, out, &mut stats)?;
+        self.nearest_codes(probe, Extent::whole(depth), scratch, out, &mut stats)?;
         self.thorough_graphs(probe, depth, scratch, out)?;
         Ok(stats)
     }
@@ -137,25 +167,25 @@ impl Pinned {
 
     /// Audits a query over all places: see `vstream_index::Search::audit`. Errors: as
     /// `Pinned::search`.
+    ///
+    /// * `begin`: how far it goes at first. It returns how far it had to go.
+    /// * `is_whole`: it scans every code, and returns how many leaves it would have scanned.
     pub(super) fn audit(
         &self,
         probe: &Probe<'_>,
+        (begin, is_whole): (Extent, bool),
         scratch: &mut TreeScratch,
         out: &mut TopK,
         reach: &mut Vec<Reach>,
-    ) -> Result<usize, Error> {
-        let depth = match probe.effort {
-            vstream_index::Effort::Thorough { depth } => depth,
-            _ => 0,
-        };
-        let mut stats = SearchStats::default();
+    ) -> Result<Extent, Error> {
         let is_flat = self.view.segments.iter().any(|live| live.segment.is_flat());
         let (found, deepest) = if is_flat {
             self.exact(probe.vector, probe.filter, out)?;
-            (Found::default(), 0)
+            (Found::default(), Extent { depth: 0, leaves: begin.leaves })
         } else {
-            let found = self.every_code(probe, depth, scratch, out, &mut stats)?;
-            (found, self.thorough_graphs(probe, depth, scratch, out)?)
+            let (found, leaves) = self.enough_codes(probe, (begin, is_whole), scratch, out)?;
+            let depth = self.thorough_graphs(probe, begin.depth, scratch, out)?;
+            (found, Extent { depth, leaves })
         };
         let candidates = &found.candidates;
         let ranks_of = |at: u32| {
@@ -166,39 +196,75 @@ impl Pinned {
         if !is_flat {
             self.note_graphs(probe, scratch, reach)?;
         }
-        Ok(found.depth.max(deepest))
+        Ok(Extent { depth: found.depth.max(deepest.depth), ..deepest })
     }
 
-    /// The rows of all places with the least estimates, best first, down to the depth at which a
-    /// search hardly misses a neighbour. Offers their exact distances.
-    fn every_code(
+    /// As [`Pinned::nearest_codes`], of as many leaves as hardly miss a neighbour; returns their number too, of
+    /// those that it would have scanned if it `is_whole`.
+    fn enough_codes(
         &self,
         probe: &Probe<'_>,
-        depth: usize,
+        (begin, is_whole): (Extent, bool),
+        scratch: &mut TreeScratch,
+        out: &mut TopK,
+    ) -> Result<(Found, usize), Error> {
+        let mut stats = SearchStats::default();
+        let in_memory: usize = self.memory_places().map(|place| place.leaves()).sum();
+        let all = in_memory + self.view.leaves.len();
+        let mut extent = if is_whole { Extent::whole(begin.depth) } else { begin };
+        loop {
+            // Half of the leaves cost as much as all if it takes more then.
+            let is_all = extent.leaves > all / 2;
+            extent.leaves = if is_all { usize::MAX } else { extent.leaves };
+            let found = self.nearest_codes(probe, extent, scratch, out, &mut stats)?;
+            let leaf = |&(_, at): &(Neighbor, u32)| found.candidates[at as usize].leaf as usize;
+            let needed = depth_needed(found.positions.iter().map(leaf));
+            if is_all {
+                let mut leaves = begin.leaves;
+                while leaves < needed.min(all) {
+                    leaves = leaves.saturating_mul(FARTHER);
+                }
+                return Ok((found, leaves.min(all)));
+            }
+            if out.len() >= probe.k && needed <= extent.leaves {
+                return Ok((found, extent.leaves));
+            }
+            extent = Extent { depth: found.depth, leaves: extent.leaves.saturating_mul(FARTHER) };
+        }
+    }
+
+    /// The rows of the nearest leaves of all places with the least estimates, best first, down to the depth at
+    /// which a search hardly misses a neighbour. Offers their exact distances.
+    fn nearest_codes(
+        &self,
+        probe: &Probe<'_>,
+        extent: Extent,
         scratch: &mut TreeScratch,
         out: &mut TopK,
         stats: &mut SearchStats,
     ) -> Result<Found, Error> {
-        self.rank(probe, usize::MAX, scratch)?;
-        let costs: Vec<&[f32]> = scratch.costs().collect();
-        let ranks = ranks(&costs, scratch.probe_costs().collect());
-        stats.leaves += costs.iter().map(|costs| costs.len()).sum::<usize>();
-        let mut depth = depth_from(depth, probe.k);
+        self.rank(probe, extent.leaves, scratch)?;
+        let mut probes: Vec<f32> = scratch.probe_costs().collect();
+        probes.sort_unstable_by(f32::total_cmp);
+        let last = probes.get(extent.leaves.saturating_sub(1)).copied();
+        let mut depth = depth_from(extent.depth, probe.k);
         loop {
             stats.rows += self.bound_estimates(depth, scratch)?;
             out.reset(probe.k);
             let loose = self.scan_loose(probe.vector, probe.filter, out);
-            scratch.memory.iter_mut().for_each(|state| state.leaves = usize::MAX);
-            scratch.segments.iter_mut().for_each(|state| state.leaves = usize::MAX);
+            match last {
+                Some(cost) => scratch.keep_within(cost),
+                None => scratch.keep_all(),
+            }
             let mut rows = self.scan_memory(depth, &[], scratch);
             self.keep_segment_leaves(f32::INFINITY, &[], scratch);
-            // Reads one segment after the other and bypasses the cache: this scans every code.
+            // Reads one segment after the other and bypasses the cache: these are many codes.
             for at in 0..self.segments().count() {
                 rows += self.scan_segments(&[at], depth, |view| view.passing(), scratch)?;
                 scratch.keep_useful(at);
             }
             stats.rows += loose + rows;
-            let mut candidates = merged(scratch, &ranks, scratch.best.bound());
+            let mut candidates = merged(scratch, &probes, scratch.best.bound());
             let is_cut = candidates.len() > depth || rows > candidates.len();
             candidates.truncate(depth);
             stats.exact += loose + candidates.len();
@@ -206,6 +272,7 @@ impl Pinned {
             positions_of(out.rows(), &mut positions, |at| candidates[at as usize].leaf);
             let needed = depth_needed(positions.iter().map(|&(_, at)| at as usize));
             if !is_cut || needed <= depth || depth >= rows {
+                stats.leaves += scratch.leaves();
                 return Ok(Found { depth, candidates, positions });
             }
             depth = depth.saturating_mul(4);
@@ -286,26 +353,19 @@ impl Pinned {
 
 /// The candidates of all places, best first, without those whose estimates are above `bound`: segments that were
 /// scanned first keep many such.
-fn merged(scratch: &TreeScratch, ranks: &[Vec<u32>], bound: f32) -> Vec<Candidate> {
+///
+/// * `probes`: costs of the leaves that count as probes, sorted. The rank of a leaf is how many of them cost less:
+///   a query of one more probe visits it.
+fn merged(scratch: &TreeScratch, probes: &[f32], bound: f32) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
     for (place, (found, costs)) in scratch.candidates().zip(scratch.costs()).enumerate() {
         let near = found.iter().take_while(|row| row.estimate.total_cmp(&bound).is_le());
-        candidates.extend(near.enumerate().map(|(position, row)| Candidate {
-            estimate: row.estimate,
-            leaf: ranks[place][row.leaf as usize],
-            cost: costs[row.leaf as usize],
-            place,
-            position,
+        candidates.extend(near.enumerate().map(|(position, row)| {
+            let cost = costs[row.leaf as usize];
+            let leaf = probes.partition_point(|probe| probe.total_cmp(&cost).is_lt()) as u32;
+            Candidate { estimate: row.estimate, leaf, cost, place, position }
         }));
     }
     candidates.sort_by(|a, b| a.estimate.total_cmp(&b.estimate));
     candidates
-}
-
-/// Rank of each leaf of each place: how many leaves that count as probes cost less. A query of one more
-/// probe visits it.
-fn ranks(costs: &[&[f32]], mut probes: Vec<f32>) -> Vec<Vec<u32>> {
-    probes.sort_unstable_by(f32::total_cmp);
-    let rank = |cost: &f32| probes.partition_point(|probe| probe.total_cmp(cost).is_lt()) as u32;
-    costs.iter().map(|costs| costs.iter().map(rank).collect()).collect()
 }

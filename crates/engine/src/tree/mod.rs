@@ -48,6 +48,7 @@ use vstream_index::{Cluster, ClusterLoad, Flat, Insert, Search};
 use vstream_quantize::rabitq::Rotation;
 use vstream_store::{Access, Cache, FileStore, Store};
 
+pub(crate) use self::audit::Extent;
 pub(crate) use self::code_residency::{plan as plan_moves, CodeResidency, Move, Part};
 pub(crate) use self::leaves::{Leaves, NOT_SERVED};
 pub(crate) use self::live_segment::{

@@ -31,6 +31,7 @@ pub(crate) use self::filtered::share_class;
 pub(crate) use self::filtered::{Thetas, SHARE_CLASSES};
 pub(crate) use self::scratch::TreeScratch;
 pub(super) use self::scratch::MEMORY_PLACES;
+use super::audit::{leaves_from, Extent};
 use super::heat::nearness;
 use super::{Pinned, Tree};
 use crate::error::Error;
@@ -84,32 +85,47 @@ impl Tree {
         self.view.load().is_in_memory()
     }
 
-    /// The depth with which an audit of `k` neighbours begins, if `known` was enough before: where rows are in
-    /// memory alone it grows with the leaves.
-    pub(crate) fn audit_depth(&self, known: usize, k: usize) -> usize {
+    /// How far an audit of `k` neighbours goes at first, if `known` was enough before. Where rows are in memory
+    /// alone the depth grows with the leaves.
+    pub(crate) fn audit_extent(&self, known: Extent, k: usize) -> Extent {
+        let all = self.leaves();
         let view = self.view.load();
-        match view.is_in_memory() {
-            true => depth_in_memory(known, k, view.memory.leaves()),
-            false => depth_from(known, k),
+        if view.is_in_memory() {
+            let depth = depth_in_memory(known.depth, k, view.memory.leaves());
+            return Extent { depth, leaves: all };
         }
+        let does_rank = view.bounds_itself(self.settings().metric);
+        let leaves = if does_rank { leaves_from(known.leaves, all) } else { usize::MAX };
+        Extent { depth: depth_from(known.depth, k), leaves }
     }
 
-    /// Audits a query over all places: see `vstream_index::Search::audit`. Errors: as
+    /// Audits a query over all places: see `vstream_index::Search::audit`. Returns how far it had to go. Errors: as
     /// [`Tree::search`].
+    ///
+    /// * `begin`, `is_whole`: where there are segments, how far it goes at first, and whether it scans every code
+    ///   all the same.
     pub(crate) fn audit(
         &self,
         probe: &Probe<'_>,
+        (begin, is_whole): (Extent, bool),
         scratch: &mut TreeScratch,
         out: &mut TopK,
         reach: &mut Vec<Reach>,
-    ) -> Result<usize, Error> {
+    ) -> Result<Extent, Error> {
         {
             let view = self.view.load();
             if view.is_in_memory() {
-                return Ok(view.memory.audit(probe, &mut scratch.memory[0].stage, out, reach));
+                let state = &mut scratch.memory[0].stage;
+                let depth = view.memory.audit(probe, state, out, reach);
+                return Ok(Extent { depth, ..begin });
             }
         }
-        self.pin().audit(probe, scratch, out, reach)
+        let reached = self.pin().audit(probe, (begin, is_whole), scratch, out, reach);
+        if is_whole {
+            // Buffers for every run of every leaf are megabytes.
+            *scratch = TreeScratch::default();
+        }
+        reached
     }
 }
 

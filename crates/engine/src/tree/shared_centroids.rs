@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use vstream_segment::{Segment, SegmentKind};
+use vstream_segment::{Segment, SegmentKind, StoredCentroid};
 
 /// Entries that nobody holds any more are removed once leaves as many as this part of all entries came:
 /// until then the bytes of these centroids stay.
@@ -18,7 +18,7 @@ pub(super) struct SharedCentroids(Mutex<Held>);
 
 #[derive(Default)]
 struct Held {
-    all: HashMap<u64, Weak<[u8]>>,
+    all: HashMap<u64, Weak<StoredCentroid>>,
     /// Leaves that came since entries were removed.
     came: usize,
 }
@@ -47,12 +47,11 @@ impl SharedCentroids {
         });
     }
 
-    /// Bytes of memory for the centroids, of `padded` bytes each, and for finding them.
+    /// Bytes of memory for the centroids, of `padded` coordinates each, and for finding them.
     pub(super) fn memory_bytes(&self, padded: usize) -> u64 {
         let held = self.lock();
-        let entry = size_of::<(u64, Weak<[u8]>)>() + 1;
-        // An Arc has two counts beside its bytes.
-        let one = padded + 2 * size_of::<usize>();
+        let entry = size_of::<(u64, Weak<StoredCentroid>)>() + 1;
+        let one = StoredCentroid::memory_bytes_of(padded);
         (held.all.len() * one + held.all.capacity() * entry) as u64
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use vstream_store::{Cache, CacheKey};
+use vstream_vector::SplitMix;
 
 fn key(file: u64, block: u64) -> CacheKey {
     CacheKey { file, block }
@@ -61,4 +62,48 @@ fn threads_share_it() {
         }
     });
     assert!(cache.stats().bytes <= 64_000);
+}
+
+#[test]
+fn what_was_read_ahead_stays_until_older_blocks_are_gone() {
+    let cache: Cache<u64> = Cache::for_reading_ahead(16 * 100 * 10);
+    (0..8_000).for_each(|block| cache.insert(key(7, block), Arc::new(block), 10));
+    let kept_of = |blocks: std::ops::Range<u64>| {
+        blocks.filter(|&block| cache.get(key(7, block)).is_some()).count()
+    };
+    // A quarter of what fits, as one long read brings it, used only once all of it is there.
+    for from in [10_000, 20_000, 30_000] {
+        for block in from..from + 400 {
+            cache.insert(key(7, block), Arc::new(block), 10);
+        }
+        assert_eq!(kept_of(from..from + 400), 400);
+    }
+    assert!(cache.stats().bytes <= 16_000);
+}
+
+/// Share of look-ups that hit: half of them are for a twentieth of the blocks, the others for any, in a cache
+/// that holds a tenth.
+fn share_of_hits(cache: &Cache<u64>) -> f64 {
+    let mut random = SplitMix(20_230);
+    let look_up = |random: &mut SplitMix| {
+        let is_hot = random.next().is_multiple_of(2);
+        let block = random.next() % if is_hot { 1_000 } else { 20_000 };
+        let is_hit = cache.get(key(3, block)).is_some();
+        if !is_hit {
+            cache.insert(key(3, block), Arc::new(block), 10);
+        }
+        is_hit
+    };
+    let before = (0..100_000).filter(|_| look_up(&mut random)).count();
+    assert!(before > 0);
+    (0..100_000).filter(|_| look_up(&mut random)).count() as f64 / 1e5
+}
+
+#[test]
+fn blocks_that_many_queries_need_stay() {
+    // The best there is keeps the thousand, and a thousand of the others.
+    let shared = share_of_hits(&Cache::new(2_000 * 10));
+    let reading_ahead = share_of_hits(&Cache::for_reading_ahead(2_000 * 10));
+    assert!(shared > 0.5, "{shared} of look-ups hit, {reading_ahead} where what came last stays");
+    assert!(shared > reading_ahead, "{shared} {reading_ahead}");
 }

@@ -41,13 +41,19 @@ impl TreeScratch {
     }
 
     /// Leaves that all places visit.
-    pub(super) fn leaves(&self) -> usize {
+    pub(in crate::tree) fn leaves(&self) -> usize {
         let memory: usize = self.memory.iter().map(|state| state.leaves).sum();
         memory + self.segments.iter().map(|state| state.leaves).sum::<usize>()
     }
 
+    /// Lets each place visit all its ranked leaves.
+    pub(in crate::tree) fn keep_all(&mut self) {
+        self.memory.iter_mut().for_each(|state| state.leaves = state.costs.len());
+        self.segments.iter_mut().for_each(|state| state.leaves = state.costs.len());
+    }
+
     /// Lets each place visit its ranked leaves that cost no more than `bound`.
-    pub(super) fn keep_within(&mut self, bound: f32) {
+    pub(in crate::tree) fn keep_within(&mut self, bound: f32) {
         self.memory.iter_mut().for_each(|state| state.leaves = visited(&state.costs, bound));
         self.segments.iter_mut().for_each(|state| state.leaves = visited(&state.costs, bound));
     }

@@ -60,7 +60,7 @@ fn runs_of_a_leaf_hold_its_centroid_once_and_keep_it_when_others_are_gone() {
         (2..6).map(|at| write(&store, &format!("runs{at}"), (at, at), Some(&base))).collect();
     runs.iter_mut().for_each(|of| all.share(of));
     // Whoever holds the definition of a leaf holds the bytes that all its runs hold.
-    let sharers = |of: &LeafCentroid| Arc::strong_count(of.bytes());
+    let sharers = |of: &LeafCentroid| Arc::strong_count(of.stored());
     let definition = base.leaf_definition(7);
     assert_eq!(sharers(&definition), 6, "the base, four with runs, and the test");
     let once = all.memory_bytes(DIMENSION);
