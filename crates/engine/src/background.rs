@@ -5,8 +5,8 @@ use std::thread::JoinHandle;
 
 /// A thread and the result of its work, which may be taken before the thread has ended.
 ///
-/// To wait for the end of a thread that has its result is not nothing: it gives its memory back to a heap that
-/// another thread may be holding for 200 ms to give pages back. A commit must not wait for that.
+/// A thread that has given its result still gives its memory back to its heap, and waits while another thread holds
+/// that heap to give pages back: up to 200 ms, which no commit should wait for.
 pub(crate) struct Background<T> {
     thread: JoinHandle<()>,
     result: Receiver<T>,

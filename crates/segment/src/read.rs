@@ -350,7 +350,8 @@ impl Segment {
     /// Memory that the segment holds now.
     pub fn memory(&self) -> SegmentMemory {
         let ranked = self.centroids.get().map_or(0, |c| c.len() * (c.dimension() + 16));
-        let centroids: usize = self.leaves.iter().map(|leaf| leaf.centroid.memory_bytes()).sum();
+        let of = |leaf: &LeafLayout| leaf.centroid.memory_bytes();
+        let centroids = if self.is_cluster() { self.leaves.iter().map(of).sum() } else { 0 };
         let directory = size_of_val(&*self.leaves)
             + centroids
             + ranked

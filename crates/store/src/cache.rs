@@ -5,7 +5,7 @@
 //! are read once hardly take the place of others. An old entry that was used since its last turn gets another one.
 //! Who comes back soon after it has left is old at once.
 //!
-//! A cache of who reads ahead has old entries only: what came last leaves last ([`Cache::for_reading_ahead`]).
+//! A cache of who reads ahead is one queue: what came last leaves last, used or not ([`Cache::for_reading_ahead`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SHARDS: usize = 16;
 /// Part of the bytes that the young have.
 const YOUNG_PART: usize = 10;
-/// Bytes of a usual block: a shard remembers as many entries that left as it holds of these.
+/// Bytes of a small block: a shard remembers as many entries that left as it holds, of these at most.
 const BLOCK_BYTES: usize = 4096;
 /// Most uses that are counted.
 const USES_MAX: u8 = 3;
@@ -73,7 +73,8 @@ impl<V> Cache<V> {
         Cache::with_marks(bytes_max, (bytes_max / SHARDS / BLOCK_BYTES).next_power_of_two())
     }
 
-    /// An empty cache for blocks that are read together and used soon, each a few times.
+    /// An empty cache for blocks that are read together and used soon: of as many bytes as it has, the last are
+    /// there.
     pub fn for_reading_ahead(bytes_max: usize) -> Cache<V> {
         Cache::with_marks(bytes_max, 0)
     }
@@ -96,8 +97,10 @@ impl<V> Cache<V> {
     /// The value of a block, if it is cached.
     pub fn get(&self, key: CacheKey) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
+        // Where all blocks are read ahead, who was used need not stay longer.
+        let uses_max = if shard.left.is_empty() { 0 } else { USES_MAX };
         let found = shard.by_key.get_mut(&key).map(|entry| {
-            entry.uses = USES_MAX.min(entry.uses + 1);
+            entry.uses = uses_max.min(entry.uses + 1);
             entry.value.clone()
         });
         let count = if found.is_some() { &self.hits } else { &self.misses };
@@ -204,10 +207,12 @@ impl<V> Shard<V> {
         is_there
     }
 
-    /// Place among the marks, and mark. Few keys share both; who does comes in as old.
+    /// Place among the marks, of which there are about as many as entries, and mark. Few keys share both; who does
+    /// comes in as old.
     fn mark(&self, key: CacheKey) -> (usize, u32) {
         let mixed = mixed(key);
-        ((mixed >> 32) as usize % self.left.len(), mixed as u32 | 1)
+        let places = self.by_key.len().next_power_of_two().min(self.left.len());
+        ((mixed >> 32) as usize % places, mixed as u32 | 1)
     }
 
     fn forget_file(&mut self, file: u64) {

@@ -15,6 +15,8 @@ use crate::tree::Extent;
 const FORGOTTEN: usize = 256;
 /// Audits within which a second one that went deeper says that many have to.
 const OFTEN: usize = 64;
+/// One audit in so many scans every code.
+const WHOLE_EVERY: usize = 32;
 /// Factor by which a single one raises the depth at most.
 const RISE: usize = 2;
 
@@ -29,6 +31,8 @@ pub(super) struct Depths {
     over_segments: Depth,
     /// Leaves that audits over segments scan.
     leaves: Depth,
+    /// Audits begun.
+    begun: AtomicUsize,
 }
 
 impl Depths {
@@ -39,6 +43,11 @@ impl Depths {
         } else {
             &self.over_segments
         }
+    }
+
+    /// True for one audit in [`WHOLE_EVERY`], which scans every code; counts this one.
+    pub(super) fn is_whole_due(&self) -> bool {
+        (self.begun.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(WHOLE_EVERY)
     }
 
     /// What was enough before, where the rows are.

@@ -78,8 +78,6 @@ const UNGUARDED_REFINE: usize = 512;
 /// which there is little to leave out.
 const FAR_PART: usize = 4;
 const FAR_LEAVES: usize = 256;
-/// Every so many audits over segments one scans every code.
-const WHOLE_EVERY: usize = 32;
 /// Audits between two conclusions, when there are many audits or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
 /// While queries need rows beside them, every so many audits one is of a query.
@@ -183,7 +181,7 @@ pub(crate) struct Guard {
     costs: Costs,
     decisions: [Decision; CLASSES.len()],
     filtered: FilteredDecisions,
-    /// Number of rows by estimate that held the true neighbours in the last audits, by class.
+    /// How many rows by estimate, and how many leaves, held the true neighbours in the last audits, by class.
     depth: [Depths; CLASSES.len()],
     /// Class of the last query.
     last_class: AtomicUsize,
@@ -482,7 +480,7 @@ impl Guard {
         let effort = Effort::Thorough { depth: known.depth };
         let probe = Probe { vector: &query, k: wanted, effort, filter: None };
         tools.top.reset(wanted);
-        let goes = (begin, tools.turn.is_multiple_of(WHOLE_EVERY));
+        let goes = (begin, depths.is_whole_due());
         let (mut reach, Auditor { scratch, top, .. }) = (Vec::new(), &mut *tools);
         let reached = search.audit(&probe, goes, scratch, top, &mut reach)?;
         if search.is_in_memory() == were_in_memory {

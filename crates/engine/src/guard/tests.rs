@@ -1,29 +1,29 @@
 //! Which rows an audit of a row is about, and which classes of k get a decision.
 
-use vstream_index::{Effort, Reach};
-use vstream_vector::{Element, Metric, SplitMix};
+use std::path::Path;
+
+use vstream_index::{Effort, Probe, Reach};
+use vstream_vector::{Element, Metric, SplitMix, TopK};
 
 use super::leave_out;
+use crate::tree::{Extent, TreeScratch};
 use crate::{Engine, Journaling, Query, Row, Scratch, Settings};
 
 const DIMENSION: usize = 24;
 
-/// Rows over segments are audited for as many neighbours as were asked for. Who asks for more, be it seldom, gets
-/// a decision too.
-#[test]
-fn a_larger_k_gets_a_decision_though_rows_were_audited_for_a_smaller_one() {
-    let dir = tempfile::tempdir().expect("a folder");
+/// An engine with some rows around 300 points in segments, and a source of vectors like them.
+fn engine_over_segments(dir: &Path, rows: u64) -> (Engine, impl FnMut() -> Vec<f32>) {
     let settings =
         Settings { memory: Some(1 << 20), ..Settings::new(DIMENSION, Metric::L2, Element::F32) };
     let journaling = Journaling { background: false, ..Journaling::default() };
-    let builder = Engine::builder().dir(dir.path()).journaling(journaling);
+    let builder = Engine::builder().dir(dir).journaling(journaling);
     let mut engine = builder.create(settings).expect("an engine");
     let mut random = SplitMix(17);
-    let mut vector = || -> Vec<f32> {
+    let mut vector = move || -> Vec<f32> {
         let mut at = SplitMix(u64::from(random.below(300) as u32));
         (0..DIMENSION).map(|_| 2.0 * at.normal() + random.normal()).collect()
     };
-    for id in 0..20_000 {
+    for id in 0..rows {
         let row = Row {
             version: 1,
             code: 0,
@@ -35,6 +35,47 @@ fn a_larger_k_gets_a_decision_though_rows_were_audited_for_a_smaller_one() {
         engine.upsert(&row).expect("a good row");
     }
     engine.checkpoint().expect("a segment");
+    (engine, vector)
+}
+
+/// An audit of enough leaves notes the same neighbours, with the same ranks of their leaves, as one of all.
+#[test]
+fn an_audit_of_the_nearest_leaves_finds_what_one_of_all_finds() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (engine, mut vector) = engine_over_segments(dir.path(), 80_000);
+    let (tree, k) = (&engine.tree, 10);
+    let begin = tree.audit_extent(Extent::default(), k);
+    assert!(begin.leaves * 2 <= tree.leaves(), "{begin:?} of {} leaves", tree.leaves());
+    let (mut scratch, mut top) = (TreeScratch::default(), TopK::default());
+    let (mut notes, mut same, mut farther) = (0, 0, 0);
+    for _ in 0..100 {
+        let (vector, effort) = (&vector()[..], Effort::Thorough { depth: 0 });
+        let probe = Probe { vector, k, effort, filter: None };
+        let mut audit = |is_whole| {
+            let mut reach = Vec::new();
+            top.reset(k);
+            let went = tree.audit(&probe, (begin, is_whole), &mut scratch, &mut top, &mut reach);
+            (went.expect("segments that can be read"), reach)
+        };
+        let ((went, nearest), (needed, all)) = (audit(false), audit(true));
+        assert!(went.leaves <= tree.leaves() && needed.leaves <= tree.leaves());
+        farther += usize::from(went.leaves > begin.leaves);
+        let known = |hit: &Reach| (hit.id, hit.leaf, hit.cost, hit.distance);
+        let is_known = |hit: &&Reach| nearest.iter().any(|other| known(other) == known(hit));
+        notes += all.len();
+        same += all.iter().filter(is_known).count();
+    }
+    // A neighbour in a leaf beyond four times as many as that of the last is missed.
+    assert!(same * 200 >= notes * 199, "{same} of {notes} notes");
+    assert!((1..100).contains(&farther), "{farther} of 100 audits went on to more leaves");
+}
+
+/// Rows over segments are audited for as many neighbours as were asked for. Who asks for more, be it seldom, gets
+/// a decision too.
+#[test]
+fn a_larger_k_gets_a_decision_though_rows_were_audited_for_a_smaller_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (engine, mut vector) = engine_over_segments(dir.path(), 20_000);
     let (reader, mut scratch, mut out) = (engine.reader(), Scratch::default(), Vec::new());
     for k in [10, 100, 10] {
         for _ in 0..20 {

@@ -143,7 +143,7 @@ impl Moment {
     }
 }
 
-/// One query, answered through every code and as a reader would be.
+/// One query, answered through every code, or those of enough leaves, and as a reader would be.
 pub(super) struct Audit {
     pub(super) query: Vec<f32>,
     /// Neighbours asked for.

@@ -23,8 +23,8 @@ const MEASURED_TOGETHER: usize = 256;
 /// A scan of every code begins with a leaf for so many rows that are wanted, and one in so many leaves at most.
 const ROWS_PER_NEAREST: usize = 32;
 const NEAREST_PART: usize = 8;
-/// Least leaves whose codes an audit scans, and their least part of all.
-const LEAVES_MIN: usize = 256;
+/// Least leaves whose codes an audit scans, and their least part of all. Tests have few leaves.
+const LEAVES_MIN: usize = if cfg!(test) { 8 } else { 256 };
 const LEAVES_PART: usize = 16;
 /// Factor by which an audit scans the codes of more leaves that was near a neighbour's with fewer.
 const FARTHER: usize = 4;
@@ -62,7 +62,7 @@ struct Candidate {
     position: usize,
 }
 
-/// The result of a search through every code.
+/// The result of a search through the codes of enough leaves.
 #[derive(Default)]
 struct Found {
     depth: usize,
@@ -211,9 +211,10 @@ impl Pinned {
         let mut stats = SearchStats::default();
         let in_memory: usize = self.memory_places().map(|place| place.leaves()).sum();
         let all = in_memory + self.view.leaves.len();
+        let begin = Extent { leaves: begin.leaves.max(1), ..begin };
         let mut extent = if is_whole { Extent::whole(begin.depth) } else { begin };
         loop {
-            // Half of the leaves cost as much as all if it takes more then.
+            // One scan of all costs less than one of half of them and then another.
             let is_all = extent.leaves > all / 2;
             extent.leaves = if is_all { usize::MAX } else { extent.leaves };
             let found = self.nearest_codes(probe, extent, scratch, out, &mut stats)?;

@@ -121,10 +121,8 @@ impl Tree {
             }
         }
         let reached = self.pin().audit(probe, (begin, is_whole), scratch, out, reach);
-        if is_whole {
-            // Buffers for every run of every leaf are megabytes.
-            *scratch = TreeScratch::default();
-        }
+        // Buffers for every run of every leaf are megabytes.
+        *scratch = TreeScratch::default();
         reached
     }
 }

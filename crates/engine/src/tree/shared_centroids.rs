@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use vstream_segment::{Segment, SegmentKind, StoredCentroid};
 
-/// Entries that nobody holds any more are removed once leaves as many as this part of all entries came:
-/// until then the bytes of these centroids stay.
+/// Entries that nobody holds any more are removed once leaves as many as this part of all entries came: until then
+/// some bytes of each stay.
 const SWEEP_PART: usize = 8;
 
 /// The centroids that open segments hold, by the numbers of their leaves.
