@@ -14,8 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const SHARDS: usize = 16;
 /// Part of the bytes that the young have.
 const YOUNG_PART: usize = 10;
-/// Bytes of a small block: a shard remembers as many entries that left as it holds, of these at most.
-const BLOCK_BYTES: usize = 4096;
 /// Most uses that are counted.
 const USES_MAX: u8 = 3;
 
@@ -56,7 +54,9 @@ struct Shard<V> {
     old: VecDeque<CacheKey>,
     young_bytes: usize,
     bytes: usize,
-    /// Marks of young entries that left, each in the place that its key says; empty where none is young.
+    /// False where all blocks are read ahead: no entry is young, and no use counts.
+    is_shared: bool,
+    /// Marks of young entries that left, each in the place that its key says: about as many as there are entries.
     left: Vec<u32>,
 }
 
@@ -70,18 +70,18 @@ struct Entry<V> {
 impl<V> Cache<V> {
     /// An empty cache of at most `bytes_max` bytes. An entry may have at most a sixteenth of them.
     pub fn new(bytes_max: usize) -> Cache<V> {
-        Cache::with_marks(bytes_max, (bytes_max / SHARDS / BLOCK_BYTES).next_power_of_two())
+        Cache::of(bytes_max, true)
     }
 
     /// An empty cache for blocks that are read together and used soon: of as many bytes as it has, the last are
     /// there.
     pub fn for_reading_ahead(bytes_max: usize) -> Cache<V> {
-        Cache::with_marks(bytes_max, 0)
+        Cache::of(bytes_max, false)
     }
 
-    fn with_marks(bytes_max: usize, marks: usize) -> Cache<V> {
+    fn of(bytes_max: usize, is_shared: bool) -> Cache<V> {
         Cache {
-            shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(marks))).collect(),
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::new(is_shared))).collect(),
             shard_bytes_max: bytes_max / SHARDS,
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -97,8 +97,7 @@ impl<V> Cache<V> {
     /// The value of a block, if it is cached.
     pub fn get(&self, key: CacheKey) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
-        // Where all blocks are read ahead, who was used need not stay longer.
-        let uses_max = if shard.left.is_empty() { 0 } else { USES_MAX };
+        let uses_max = if shard.is_shared { USES_MAX } else { 0 };
         let found = shard.by_key.get_mut(&key).map(|entry| {
             entry.uses = uses_max.min(entry.uses + 1);
             entry.value.clone()
@@ -146,19 +145,20 @@ impl<V> Cache<V> {
 }
 
 impl<V> Shard<V> {
-    fn new(marks: usize) -> Shard<V> {
+    fn new(is_shared: bool) -> Shard<V> {
         Shard {
             by_key: HashMap::new(),
             young: VecDeque::new(),
             old: VecDeque::new(),
             young_bytes: 0,
             bytes: 0,
-            left: vec![0; marks],
+            is_shared,
+            left: Vec::new(),
         }
     }
 
     fn insert(&mut self, key: CacheKey, value: Arc<V>, bytes: usize) {
-        let is_young = !self.left.is_empty() && !self.take_mark(key);
+        let is_young = self.is_shared && !self.take_mark(key);
         self.by_key.insert(key, Entry { value, bytes: bytes as u32, uses: 0, is_young });
         self.bytes += bytes;
         if is_young {
@@ -190,6 +190,8 @@ impl<V> Shard<V> {
             self.by_key.remove(&key);
             evicted += 1;
             if is_young {
+                let places = self.left.len().max(self.by_key.len().next_power_of_two());
+                self.left.resize(places, 0);
                 let (place, mark) = self.mark(key);
                 self.left[place] = mark;
             }
@@ -199,6 +201,9 @@ impl<V> Shard<V> {
 
     /// True if `key` left a short while ago; forgets that.
     fn take_mark(&mut self, key: CacheKey) -> bool {
+        if self.left.is_empty() {
+            return false;
+        }
         let (place, mark) = self.mark(key);
         let is_there = self.left[place] == mark;
         if is_there {
@@ -207,12 +212,11 @@ impl<V> Shard<V> {
         is_there
     }
 
-    /// Place among the marks, of which there are about as many as entries, and mark. Few keys share both; who does
-    /// comes in as old.
+    /// Place among the marks, of which there is one at least, and mark. Few keys share both; who does comes in as
+    /// old.
     fn mark(&self, key: CacheKey) -> (usize, u32) {
         let mixed = mixed(key);
-        let places = self.by_key.len().next_power_of_two().min(self.left.len());
-        ((mixed >> 32) as usize % places, mixed as u32 | 1)
+        ((mixed >> 32) as usize % self.left.len(), mixed as u32 | 1)
     }
 
     fn forget_file(&mut self, file: u64) {

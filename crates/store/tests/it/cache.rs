@@ -109,3 +109,11 @@ fn blocks_that_many_queries_need_stay() {
     assert!(shared > 0.5, "{shared} of look-ups hit, {reading_ahead} where what came last stays");
     assert!(shared > reading_ahead, "{shared} {reading_ahead}");
 }
+
+#[test]
+fn a_limit_that_no_machine_has_takes_no_memory() {
+    let cache: Cache<u64> = Cache::new(usize::MAX);
+    (0..1_000).for_each(|block| cache.insert(key(1, block), Arc::new(block), 4_096));
+    assert!((0..1_000).all(|block| cache.get(key(1, block)).is_some()));
+    assert_eq!(cache.stats().bytes, 1_000 * 4_096);
+}
