@@ -11,6 +11,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use vstream_vector::SplitMix;
+
 const SHARDS: usize = 16;
 /// Part of the bytes that the young have.
 const YOUNG_PART: usize = 10;
@@ -235,7 +237,5 @@ impl<V> Shard<V> {
 
 /// Bits of a key, well mixed.
 fn mixed(key: CacheKey) -> u64 {
-    let bits = (key.file ^ key.block.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let bits = (bits ^ (bits >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-    bits ^ (bits >> 32)
+    SplitMix(key.file ^ key.block.rotate_left(32)).next()
 }
