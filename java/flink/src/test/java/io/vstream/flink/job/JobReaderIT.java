@@ -43,13 +43,15 @@ class JobReaderIT {
                     paced -> {
                         String checkpoints =
                                 folder.resolve("run-" + readings.size()).toUri().toString();
-                        Reading reading = new Reading(paced, checkpoints, others);
+                        Scenario scenario =
+                                new Scenario(paced, checkpoints)
+                                        .rebalancing("cells")
+                                        .with(failure)
+                                        .readable();
+                        Reading reading =
+                                new Reading(paced, scenario::applied, checkpoints, others);
                         readings.add(reading);
-                        return new Scenario(paced, checkpoints)
-                                .rebalancing("cells")
-                                .with(failure)
-                                .readable()
-                                .atGates(reading::beforeGate);
+                        return scenario.atGates(reading::beforeGate);
                     },
                     scenario -> {
                         readings.get(readings.size() - 1).end();

@@ -120,15 +120,11 @@ class ObjectStoreIT {
         int writes = 10_000;
         WriteScript script =
                 new WriteScript(8, SEED + 3, true, 600, writes, 40, 4_000, 1_000, writes);
-        Reading reading = new Reading(script, bucket, others);
+        Scenario scenario = new Scenario(script, bucket).readable().failingAfter(5_000);
+        Reading reading = new Reading(script, scenario::applied, bucket, others);
         List<String> wrong;
         try {
-            wrong =
-                    new Scenario(script, bucket)
-                            .readable()
-                            .failingAfter(5_000)
-                            .atGates(reading::beforeGate)
-                            .differences(3);
+            wrong = scenario.atGates(reading::beforeGate).differences(3);
         } finally {
             reading.end();
         }

@@ -9,23 +9,22 @@ import io.vstream.flink.ingest.Incoming;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongSupplier;
 
 /**
  * Asks a job from outside as long as it runs: every exact answer must hold each row that is written
  * no more, once, and nothing that was deleted.
  */
 final class Reading {
-
-    /** Ids behind the newest one of an answer that may still be written, in some partition. */
-    private static final int UNSETTLED = 250;
 
     /** The gate at which all is written, so that a reader that starts late still finds rows. */
     private static final int ALL_WRITTEN = 1;
@@ -42,6 +41,11 @@ final class Reading {
     }
 
     private final WriteScript script;
+    private final LongSupplier applied;
+
+    /** Where each id is written last, deletes too. */
+    private final Map<Long, Integer> written = new HashMap<>();
+
     private final TreeMap<Long, float[]> last = new TreeMap<>();
     private final List<String> wrong = new ArrayList<>();
     private final Thread thread;
@@ -55,13 +59,16 @@ final class Reading {
      * Starts to ask; with {@code others} a server and Python by turns, else Java.
      *
      * @param script with gates at the positions where it begins and where all is written
+     * @param applied records of the script that are applied for good
      * @param checkpoints their address
      */
-    Reading(WriteScript script, String checkpoints, boolean others) {
+    Reading(WriteScript script, LongSupplier applied, String checkpoints, boolean others) {
         this.script = script;
+        this.applied = applied;
         for (int position = 0; position < script.writes(); position++) {
             Incoming in = new Incoming();
             script.fill(position, in);
+            written.put(in.id, position);
             if (in.kind == Incoming.Kind.DELETE) {
                 last.remove(in.id);
             } else {
@@ -106,30 +113,27 @@ final class Reading {
     private void ask(Asking job) throws Exception {
         SplittableRandom random = new SplittableRandom(script.seed());
         while (!ended) {
-            long[] all = job.ask(last.firstEntry().getValue(), WriteScript.ALL, true);
-            check(all);
-            for (int i = 0; i < 10 && !settled(all).isEmpty(); i++) {
-                askNear(job, new ArrayList<>(settled(all)), random);
+            long settled = applied.getAsLong();
+            check(job.ask(last.firstEntry().getValue(), WriteScript.ALL, true), settled);
+            List<Long> ids = new ArrayList<>(last.keySet());
+            ids.removeIf(id -> written.get(id) >= settled);
+            for (int i = 0; i < 10 && !ids.isEmpty(); i++) {
+                askNear(job, ids, random);
             }
         }
     }
 
-    /** Ids of rows that are written no more. */
-    private TreeSet<Long> settled(long[] answer) {
-        long newest = Arrays.stream(answer).max().orElse(0);
-        return new TreeSet<>(last.headMap(newest - UNSETTLED).keySet());
-    }
-
-    private void check(long[] answer) {
-        TreeSet<Long> ids = new TreeSet<>();
+    /** Checks rows that were written no more when so many records had been applied. */
+    private void check(long[] answer, long settled) {
+        TreeSet<Long> there = new TreeSet<>();
         for (long id : answer) {
-            if (!ids.add(id)) {
+            if (!there.add(id)) {
                 wrong.add("row " + id + " is there twice");
             }
         }
-        TreeSet<Long> expected = settled(answer);
-        long end = Arrays.stream(answer).max().orElse(0) - UNSETTLED;
-        TreeSet<Long> there = new TreeSet<>(ids.headSet(Math.max(0, end)));
+        TreeSet<Long> expected = new TreeSet<>(last.keySet());
+        expected.removeIf(id -> written.get(id) >= settled);
+        there.removeIf(id -> written.containsKey(id) && written.get(id) >= settled);
         if (!there.equals(expected)) {
             TreeSet<Long> missing = new TreeSet<>(expected);
             missing.removeAll(there);

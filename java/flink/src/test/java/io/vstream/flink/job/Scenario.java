@@ -193,6 +193,11 @@ final class Scenario {
         return epoch;
     }
 
+    /** Records that all partitions have applied, and that no restart takes back. */
+    long applied() {
+        return Applied.records(name);
+    }
+
     /** Attempts that it took. */
     int attempts() {
         return attempts;
@@ -282,7 +287,11 @@ final class Scenario {
                         .map(new FailOnce(name, failAfter))
                         .returns(Incoming.TYPE)
                         .setParallelism(1)
-                        .uid("fail-once");
+                        .uid("fail-once")
+                        .map(new Applied(name))
+                        .returns(Incoming.TYPE)
+                        .setParallelism(1)
+                        .uid("applied");
         SearchDataflow.add(env, settings.dataflow(), new SearchDataflow.Inputs(records, null))
                 .answers()
                 .sinkTo(answers)
