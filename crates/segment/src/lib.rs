@@ -29,6 +29,7 @@ mod ids;
 mod malformed;
 mod matches;
 mod pinned;
+mod points;
 mod rank;
 mod read;
 mod rows;
@@ -50,10 +51,13 @@ pub use digest::row_digest;
 pub use format::rows_max;
 pub use ids::FoundRow;
 pub use pinned::write_pinned;
+pub use points::Points;
 pub use read::{Codes, OpenOptions, Segment, SegmentMemory, SharedCentroid};
 pub use rows::LeafRows;
 pub use search::{SegmentScratch, SegmentSearchState, SegmentView};
-pub use targets::{divide, drawn_for, suit, write_into, Points, Target, Targets, LEAF_ROWS_MAX};
+pub use targets::{
+    divide, drawn_for, suit, write_into, NearTargets, Target, Targets, LEAF_ROWS_MAX,
+};
 pub use tombstones::Tombstones;
 pub use verify::{BlockReport, ColumnReport, FieldsReport};
 pub use vstream_store::IoCounts;

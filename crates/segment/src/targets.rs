@@ -6,12 +6,16 @@
 //! follow rows that drift.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use vstream_index::PinnedRows;
 use vstream_quantize::rabitq::Rotation;
+use vstream_quantize::scalar8::{Centroids, ScanScratch};
+use vstream_quantize::Form;
 use vstream_store::{Error, Store};
 use vstream_vector::{kernels, KMeans, KMeansSettings, SplitMix};
 
+use crate::points::least;
 use crate::read::Segment;
 use crate::rows::LeafRows;
 use crate::write::{LeafCentroid, SegmentKind, SegmentSettings, SegmentSummary, SegmentWriter};
@@ -66,93 +70,6 @@ impl Segment {
     }
 }
 
-/// Points in the space of rotated vectors, to the nearest of which rows go.
-pub struct Points {
-    rotation: Rotation,
-    /// Rotated, row-major.
-    points: Vec<f32>,
-}
-
-impl Points {
-    /// No points, for vectors of segments with this dimension and seed.
-    pub fn new(dimension: usize, seed: u64) -> Points {
-        Points { rotation: Rotation::new(dimension, seed), points: Vec::new() }
-    }
-
-    /// Adds a point, given without rotation.
-    pub fn push(&mut self, point: &[f32]) {
-        let at = self.points.len();
-        self.points.resize(at + self.rotation.padded(), 0.0);
-        self.rotation.apply(point, &mut self.points[at..]);
-    }
-
-    /// Number of points.
-    pub fn len(&self) -> usize {
-        self.points.len() / self.rotation.padded()
-    }
-
-    /// True if there is no point.
-    pub fn is_empty(&self) -> bool {
-        self.points.is_empty()
-    }
-
-    fn point(&self, at: u32) -> &[f32] {
-        let padded = self.rotation.padded();
-        &self.points[at as usize * padded..][..padded]
-    }
-
-    /// The `count` points nearest to a rotated vector, in no order. Cost: O(points · dimension).
-    pub fn near(&self, rotated: &[f32], count: usize) -> Vec<u32> {
-        let gaps = self.points.chunks_exact(self.rotation.padded());
-        let gaps = gaps.map(|of| kernels::l2_squared(rotated, of));
-        let mut near: Vec<(f32, u32)> = gaps.zip(0..).collect();
-        if near.len() > count {
-            near.select_nth_unstable_by(count - 1, |a, b| a.0.total_cmp(&b.0));
-            near.truncate(count);
-        }
-        // By reference: the vector of the gaps, which is as long as all points, must not live on as the result's.
-        near.iter().map(|&(_, at)| at).collect()
-    }
-
-    /// Divides some points in two by 2-means, each part with at least a quarter of their weight.
-    ///
-    /// * `weights`: of every point.
-    pub fn halves(&self, among: &[u32], weights: &[u32], seed: u64) -> (Vec<u32>, Vec<u32>) {
-        let padded = self.rotation.padded();
-        let vectors: Vec<f32> = among.iter().flat_map(|&at| self.point(at)).copied().collect();
-        let settings = KMeansSettings { clusters: 2, iterations: 8, seed, balance: 0.0 };
-        let means = KMeans::train(&vectors, padded, settings).centroids;
-        let (first, second) = means.split_at(padded);
-        let gap = |at: u32| {
-            let point = self.point(at);
-            kernels::l2_squared(point, first) - kernels::l2_squared(point, second)
-        };
-        let mut order: Vec<(f32, u32)> = among.iter().map(|&at| (gap(at), at)).collect();
-        order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let all: u64 = among.iter().map(|&at| u64::from(weights[at as usize])).sum();
-        let mut before = 0;
-        let cut = order.iter().position(|&(gap, at)| {
-            let is_cut = before >= all - all / 4 || (gap >= 0.0 && before >= all / 4);
-            before += u64::from(weights[at as usize]);
-            is_cut
-        });
-        let cut = cut.unwrap_or(order.len()).clamp(1, order.len() - 1);
-        let points = |part: &[(f32, u32)]| part.iter().map(|&(_, at)| at).collect();
-        (points(&order[..cut]), points(&order[cut..]))
-    }
-
-    /// The nearest of some points to a vector, and its squared distance. Panics if there is none.
-    ///
-    /// * `rotated`: a buffer.
-    pub fn nearest(&self, vector: &[f32], among: &[u32], rotated: &mut Vec<f32>) -> (u32, f32) {
-        rotated.resize(self.rotation.padded(), 0.0);
-        self.rotation.apply(vector, rotated);
-        let gaps = among.iter().map(|&at| (kernels::l2_squared(rotated, self.point(at)), at));
-        let (gap, at) = gaps.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a point");
-        (at, gap)
-    }
-}
-
 /// True if segments of so many rows are written as runs of these leaves.
 pub fn suit(targets: &[Target], rows: usize) -> bool {
     !targets.is_empty() && rows >= RUN_ROWS_MIN * targets.len()
@@ -174,23 +91,29 @@ pub fn drawn_for(targets: Vec<Target>, rows: usize, seed: u64) -> Vec<Target> {
     chosen.into_iter().map(|at| targets[at].clone()).collect()
 }
 
-/// Defined leaves of one rotation.
+/// Defined leaves of one rotation. They may be tens of thousands, so no centroid is held in full precision.
 pub struct Targets {
     targets: Vec<Target>,
-    /// Their centroids.
-    points: Points,
+    rotation: Rotation,
+    /// A byte per coordinate. Made when the first row asks for a near target: most merges move runs alone.
+    coarse: OnceLock<Centroids>,
+}
+
+/// Some targets with their centroids, and buffers to find the nearest for rows.
+#[derive(Default)]
+pub struct NearTargets {
+    at: Vec<u32>,
+    /// Rotated, row-major.
+    centroids: Vec<f32>,
+    rotated: Vec<f32>,
+    gaps: Vec<f32>,
+    scan: ScanScratch,
 }
 
 impl Targets {
     /// Takes the leaves of a partition whose segments have this dimension and seed.
     pub fn new(dimension: usize, seed: u64, targets: Vec<Target>) -> Targets {
-        let mut points = Points::new(dimension, seed);
-        let padded = points.rotation.padded();
-        points.points.resize(targets.len() * padded, 0.0);
-        for (target, out) in targets.iter().zip(points.points.chunks_exact_mut(padded)) {
-            target.leaf.write(out);
-        }
-        Targets { targets, points }
+        Targets { targets, rotation: Rotation::new(dimension, seed), coarse: OnceLock::new() }
     }
 
     /// The targets, in the order given.
@@ -198,17 +121,42 @@ impl Targets {
         &self.targets
     }
 
-    /// The `count` targets nearest to a rotated vector: see [`Points::near`].
-    pub fn near(&self, rotated: &[f32], count: usize) -> Vec<u32> {
-        self.points.near(rotated, count)
+    /// Takes the `count` targets nearest to a rotated vector, as far as centroids in bytes say.
+    ///
+    /// Cost: a nanosecond or so per target; the first call codes all.
+    pub fn take_near(&self, rotated: &[f32], count: usize, near: &mut NearTargets) {
+        let write = &mut |at: usize, out: &mut [f32]| self.targets[at].leaf.write(out);
+        let (len, padded) = (self.targets.len(), self.rotation.padded());
+        let coarse = self.coarse.get_or_init(|| Centroids::of(len, padded, write));
+        let NearTargets { at, centroids, gaps, scan, .. } = near;
+        coarse.scan(Form::L2, rotated, scan, gaps);
+        *at = least(gaps.iter().copied(), count);
+        centroids.resize(at.len() * padded, 0.0);
+        for (&at, out) in at.iter().zip(centroids.chunks_exact_mut(padded)) {
+            self.targets[at as usize].leaf.write(out);
+        }
     }
 
-    /// The nearest of some targets to a vector, and whether it is within that target's reach.
-    ///
-    /// * `rotated`: a buffer.
-    pub fn nearest(&self, vector: &[f32], among: &[u32], rotated: &mut Vec<f32>) -> (u32, bool) {
-        let (at, gap) = self.points.nearest(vector, among, rotated);
+    /// The nearest of the taken targets to a vector, and whether it is within that target's reach. Panics if none
+    /// was taken.
+    pub fn nearest(&self, vector: &[f32], near: &mut NearTargets) -> (u32, bool) {
+        let NearTargets { at, centroids, rotated, .. } = near;
+        rotated.resize(self.rotation.padded(), 0.0);
+        self.rotation.apply(vector, rotated);
+        let gaps = centroids.chunks_exact(self.rotation.padded());
+        let gaps = gaps.map(|of| kernels::l2_squared(rotated, of));
+        let nearest = gaps.zip(&*at).min_by(|a, b| a.0.total_cmp(&b.0));
+        let (gap, &at) = nearest.expect("a target");
         (at, gap.sqrt() <= self.targets[at as usize].reach)
+    }
+
+    /// The target of a row of which nothing is known but its vector, and whether it is within that target's reach.
+    /// Panics without a target.
+    pub fn nearest_of_all(&self, vector: &[f32], near: &mut NearTargets) -> (u32, bool) {
+        let mut rotated = vec![0.0; self.rotation.padded()];
+        self.rotation.apply(vector, &mut rotated);
+        self.take_near(&rotated, NEAR_MIN, near);
+        self.nearest(vector, near)
     }
 }
 
@@ -252,7 +200,7 @@ fn halves(from: &LeafRows, rows: &[u32], seed: u64) -> (Vec<u32>, Vec<u32>) {
 /// Writes the rows of a pinned index as runs of the targets, which must be suited to their number.
 ///
 /// Cost: some 18 walks over the rows; a row is compared with 64 targets or more. Memory: 4 bytes per
-/// row, a sixteenth of the rows, and that of [`SegmentWriter`]. Errors: those of the writer. No file
+/// row, a byte per dimension of each target, a sixteenth of the rows, and that of [`SegmentWriter`]. Errors: those of the writer. No file
 /// exists after an error.
 pub fn write_into(
     store: &dyn Store,
@@ -309,24 +257,25 @@ fn assign(dimension: usize, rows: &dyn PinnedRows, targets: &Targets) -> (Vec<u3
         sum.iter_mut().zip(&vector).for_each(|(sum, x)| *sum += x);
     });
     let share = NEAR_SHARE * targets.targets.len() / sums.len().max(1);
-    let mut rotated = vec![0.0; targets.points.rotation.padded()];
-    let near: BTreeMap<u32, Vec<u32>> = sums
-        .into_iter()
-        .map(|(leaf, (n, mut mean))| {
-            mean.iter_mut().for_each(|x| *x /= n);
-            targets.points.rotation.apply(&mean, &mut rotated);
-            (leaf, targets.near(&rotated, share.max(NEAR_MIN)))
-        })
-        .collect();
-    let all: Vec<u32> = (0..targets.targets.len() as u32).collect();
+    let (mut near, mut near_of) = (NearTargets::default(), None);
+    let mut rotated = vec![0.0; targets.rotation.padded()];
     let mut assigned = Vec::new();
     rows.for_each_leaf_row(&mut |leaf, row| {
         if assigned.len().is_multiple_of(FAR_ROWS_MIN) {
             yield_to_queries();
         }
-        let among = leaf.and_then(|leaf| near.get(&leaf)).unwrap_or(&all);
+        // The rows of a leaf come together.
+        if let Some((n, sum)) = leaf.filter(|_| near_of != leaf).and_then(|leaf| sums.get(&leaf)) {
+            let middle: Vec<f32> = sum.iter().map(|x| x / n).collect();
+            targets.rotation.apply(&middle, &mut rotated);
+            targets.take_near(&rotated, share.max(NEAR_MIN), &mut near);
+        }
+        near_of = leaf;
         row.vector.read(&mut vector);
-        let (target, is_within) = targets.nearest(&vector, among, &mut rotated);
+        let (target, is_within) = match leaf {
+            Some(_) => targets.nearest(&vector, &mut near),
+            None => targets.nearest_of_all(&vector, &mut near),
+        };
         assigned.push(if is_within { target } else { target | FAR });
     });
     (assigned, has_fields)
@@ -362,22 +311,4 @@ fn write_runs(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A flush keeps such a list for each leaf in memory: 900 of them, of 20,000 leaves on the disk.
-    #[test]
-    fn a_list_of_near_points_takes_no_more_memory_than_it_needs() {
-        let (mut points, mut random) = (Points::new(64, 1), SplitMix(1));
-        let mut draw = || -> Vec<f32> { (0..64).map(|_| random.normal()).collect() };
-        (0..2_000).for_each(|_| points.push(&draw()));
-        let query = draw();
-        let near = points.near(&query, 64);
-        assert_eq!(near.len(), 64);
-        assert!(near.capacity() <= 128, "{}", near.capacity());
-        let worst = |at: &u32| kernels::l2_squared(&query, points.point(*at));
-        let bound = near.iter().map(worst).fold(0.0, f32::max);
-        let nearer = (0..2_000).filter(|at| worst(at) < bound).count();
-        assert_eq!(nearer, 63);
-    }
-}
+mod tests;

@@ -44,5 +44,5 @@ pub use files::{Access, Files, InFile, OutFile};
 pub use lock::DirectoryLock;
 pub use log::LogFile;
 pub use memory::Memory;
-pub use ring::PlannedRead;
+pub use ring::{read_few_at_once, PlannedRead};
 pub use store::{Entry, FileWriter, Range, ReadAt, Store};

@@ -7,7 +7,7 @@
 //! A kernel may refuse rings, as the default rules of many containers do. Then, and for a read that failed or came
 //! short, the caller reads as if there were no ring.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -17,8 +17,9 @@ use io_uring::{opcode, types, IoUring, Probe};
 
 use crate::buffer::Buffer;
 
-/// Reads in flight at once.
+/// Reads in flight at once, and those of a thread that lets others go first.
 const ENTRIES: u32 = 64;
+const FEW: u32 = 8;
 
 /// Times that a round waits again, where that was not possible for the moment.
 const TRIES: usize = 10_000;
@@ -60,6 +61,12 @@ enum Ring {
 
 thread_local! {
     static RING: RefCell<Ring> = const { RefCell::new(Ring::Untried) };
+    static AT_ONCE: Cell<u32> = const { Cell::new(ENTRIES) };
+}
+
+/// From now on this thread has few reads in flight at once, so that those of others need not queue behind them.
+pub fn read_few_at_once() {
+    AT_ONCE.set(FEW);
 }
 
 impl Ring {
@@ -113,9 +120,10 @@ pub(crate) fn read_all(mut planned: Vec<PlannedRead>) -> Vec<Option<Buffer>> {
 fn run(ring: &mut IoUring, planned: &mut [PlannedRead]) -> io::Result<Vec<usize>> {
     let mut read = vec![0; planned.len()];
     let (mut begun, mut done, mut tries) = (0, 0, 0);
+    let at_once = AT_ONCE.get() as usize;
     while done < planned.len() {
         let mut queue = ring.submission();
-        while begun < planned.len() && begun - done < ENTRIES as usize {
+        while begun < planned.len() && begun - done < at_once {
             let PlannedRead { file, offset, buffer, .. } = &mut planned[begun];
             let into = buffer.as_mut();
             let entry = opcode::Read::new(

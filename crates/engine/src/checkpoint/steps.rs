@@ -234,8 +234,7 @@ impl Checkpoints {
                 self.count += 1;
                 self.is_owed = false;
                 self.newest = log.unwrap_or(self.newest);
-                let oldest = self.versions.manifest().logs.first().copied();
-                self.logs.drop_before(oldest.unwrap_or(self.newest));
+                self.logs.drop_before(self.versions.oldest_log());
                 self.failed_at = 0;
                 self.failure = None;
             }

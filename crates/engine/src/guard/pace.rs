@@ -5,6 +5,7 @@ use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use vstream_index::take_turns;
+use vstream_store::read_few_at_once;
 
 use super::window::WINDOW_MIN;
 use super::{cpu_seconds, locked, moment, Auditor, Guard, EXACT_LEAVES};
@@ -22,6 +23,9 @@ const QUERY_SHARE: f64 = 0.25;
 const STRETCH_MAX: f64 = 2.0;
 /// Most CPU seconds that the guard takes in advance, so that the first query finds a decision.
 const LENT_MAX: f64 = 0.3;
+/// Growth of the collection after which the guard may take as much in advance again: what it knows is of a part
+/// of the rows. It grows so often a few dozen times at most.
+const RENEWED_GROWTH: f64 = 1.5;
 /// Part of the share that pays back what was taken in advance.
 const PAID_BACK: f64 = 0.5;
 /// Most seconds that the guard rests before it checks whether it is still wanted.
@@ -76,12 +80,14 @@ struct Budget {
     /// Taken in advance for audits that were urgent. It is paid back out of a part of the share, so
     /// that the audits after them need not wait until all of it is.
     lent: f64,
+    /// Rows when a loan was last to be had anew.
+    rows: u64,
 }
 
 impl Budget {
     /// Enough for a first decision.
     fn new() -> Budget {
-        Budget { ready: SAVED_MAX, lent: 0.0 }
+        Budget { ready: SAVED_MAX, lent: 0.0, rows: 0 }
     }
 
     /// True if the guard may make an audit now. While queries go through every code, each of them
@@ -126,6 +132,15 @@ impl Budget {
         }
     }
 
+    /// Takes note of the rows: where they have become many more, nothing is owed any more.
+    fn grow(&mut self, rows: u64) {
+        if rows as f64 >= self.rows as f64 * RENEWED_GROWTH {
+            self.rows = rows;
+            self.lent = 0.0;
+            self.ready = self.ready.max(0.0);
+        }
+    }
+
     /// The first query has come: beyond the loan nothing is owed for what nobody had asked for.
     fn begin(&mut self) {
         self.ready = self.ready.max(0.0);
@@ -141,6 +156,8 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
     // audits, queries would go farther, and the machine would stay busy. But an audit takes milliseconds
     // where a query takes a fraction of one, so it goes in short turns.
     take_turns();
+    // An audit reads hundreds of ranges where a query reads some fifty.
+    read_few_at_once();
     let mut budget = Budget::new();
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), (0, 0));
     let mut holds_pages = false;
@@ -156,6 +173,7 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
             }
             let mut auditor = locked(&guard.auditor);
             let pressing = guard.pressing(&search, &auditor);
+            budget.grow(search.rows_about());
             let now = (guard.asked(), guard.filtered.seen());
             let before = std::mem::replace(&mut asked, now);
             if before == (0, 0) && now != before {
@@ -213,6 +231,25 @@ mod tests {
         for (cost, most) in [(0.005, 800), (0.1, 40), (1.0, 5), (10.0, 2)] {
             let made = audits(&mut Budget::new(), 100.0, cost, Pressing::Unasked);
             assert!((1..=most).contains(&made), "{made} audits of {cost} s");
+        }
+    }
+
+    #[test]
+    fn rows_that_come_are_audited_before_anybody_asks() {
+        for cost in [0.002, 0.02] {
+            let mut budget = Budget::new();
+            let (mut rows, mut made) = (1_000, Vec::new());
+            // A load of rows that doubles the collection every ten seconds.
+            for _ in 0..10 {
+                budget.grow(rows);
+                made.push(audits(&mut budget, 10.0, cost, Pressing::Unasked));
+                rows *= 2;
+            }
+            // Each time enough for a decision.
+            assert!(made.iter().all(|&n| n >= WINDOW_MIN), "{made:?} audits of {cost} s");
+            let used = made.iter().sum::<usize>() as f64 * cost;
+            let most = 10.0 * (LENT_MAX + cost) + 100.0 * CPU_SHARE + SAVED_MAX;
+            assert!(used <= most, "{used} s of {most} s, audits of {cost} s");
         }
     }
 

@@ -205,6 +205,26 @@ impl Leaves {
         leaves.for_each(|(estimate, leaf)| *estimate = cost.of_leaf(*estimate, || leaf.reach));
     }
 
+    /// What `of` says of the number of the leaf whose centroid is nearest to a rotated vector, as far as centroids in
+    /// bytes say, among those of which it says something.
+    pub(crate) fn nearest_of<T>(
+        &self,
+        rotated: &[f32],
+        of: &dyn Fn(u64) -> Option<T>,
+        ranking: &mut LeafRanking,
+    ) -> Option<T> {
+        let LeafRanking { scan, estimates, .. } = ranking;
+        self.centroids.as_ref()?.scan(Form::L2, rotated, scan, estimates);
+        let number = |leaf: u32| {
+            let run = self.runs(leaf)[0];
+            let segment = self.segments[run.segment as usize].segment.leaves()?;
+            Some(segment.leaf_number(run.leaf as usize))
+        };
+        let leaves = estimates.iter().zip(0..);
+        let said = leaves.filter_map(|(&gap, leaf)| Some((gap, of(number(leaf)?)?)));
+        said.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, said)| said)
+    }
+
     /// Cost and base of a leaf, from the exact distance to its centroid.
     ///
     /// * `centroid`: a buffer.

@@ -50,7 +50,7 @@ use vstream_store::{Access, Cache, FileStore, Store};
 
 pub(crate) use self::audit::Extent;
 pub(crate) use self::code_residency::{plan as plan_moves, CodeResidency, Move, Part};
-pub(crate) use self::leaves::{Leaves, NOT_SERVED};
+pub(crate) use self::leaves::{LeafRanking, Leaves, NOT_SERVED};
 pub(crate) use self::live_segment::{
     check_served, is_deleted, open_segment, Known, LiveSegment, Reading,
 };

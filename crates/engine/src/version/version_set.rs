@@ -61,6 +61,8 @@ impl ImageBytes {
 pub(crate) struct VersionSet {
     directory: Directory,
     manifest: Mutex<Manifest>,
+    /// Number of the first log that the published manifest names.
+    oldest_log: AtomicU64,
     tree: OnceLock<Arc<Tree>>,
     image_bytes: Mutex<ImageBytes>,
     /// Bytes of images, segments and delete bitmaps since the engine was opened.
@@ -78,8 +80,10 @@ pub(crate) struct VersionSet {
 impl VersionSet {
     pub(crate) fn new(directory: Directory, manifest: Manifest) -> VersionSet {
         let image_bytes = ImageBytes::listed(&directory, &manifest);
+        let oldest_log = AtomicU64::new(manifest.logs.first().copied().unwrap_or_default());
         VersionSet {
             directory,
+            oldest_log,
             manifest: Mutex::new(manifest),
             tree: OnceLock::new(),
             image_bytes: Mutex::new(image_bytes),
@@ -204,7 +208,15 @@ impl VersionSet {
         if next.known.lsn <= state.lsn {
             next.known = state;
         }
-        next.publish(&self.directory.store)
+        next.publish(&self.directory.store)?;
+        self.oldest_log.store(next.logs.first().copied().unwrap_or(log), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Returns the number of the first log that is needed. The writer asks at the end of a checkpoint: it does not
+    /// wait for the manifest, which a merge may hold while it writes delete bitmaps.
+    pub(crate) fn oldest_log(&self) -> u64 {
+        self.oldest_log.load(Ordering::Relaxed)
     }
 
     /// Takes step 5: removes the files that `old` named and nothing names any more. If the

@@ -55,6 +55,23 @@ fn many_reads_get_the_bytes_of_their_ranges() {
     }
 }
 
+/// A thread that lets others go first gets the same bytes.
+#[test]
+fn few_at_once_get_the_same_bytes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    written(folder.path());
+    let content = content();
+    let store = FileStore::open_dir(folder.path(), Syncing::Off).expect("a store");
+    let read = std::thread::spawn(move || {
+        read_few_at_once();
+        let file = store.open("rows", Access::Direct).expect("the file");
+        file.read_many(&ranges(100)).expect("a good file")
+    });
+    for (range, read) in ranges(100).iter().zip(read.join().expect("reads")) {
+        assert!(*read == content[range.offset as usize..][..range.bytes], "{range:?}");
+    }
+}
+
 /// A file that became shorter is an error of the read without a ring, as before.
 #[test]
 fn a_short_read_is_left_to_the_caller() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use vstream_index::VectorRef;
-use vstream_segment::{suit, yield_to_queries, LeafCentroid, Target, Targets};
+use vstream_segment::{suit, yield_to_queries, LeafCentroid, NearTargets, Target, Targets};
 
 use super::rewrite::VisitVector;
 use super::{Merge, ReadThrough, CACHE_BYTES, ROWS_PER_WAY};
@@ -102,8 +102,14 @@ impl Merge<'_> {
             |target: &Target| Targeted { of: target.leaf.clone(), ..Targeted::default() };
         let mut all: Vec<Targeted> = of.all().iter().map(targeted).collect();
         let mut coming: Vec<(u32, u32, u32)> = Vec::new();
-        let (mut vector, mut rotated) = (vec![0.0; self.settings.dimension], Vec::new());
-        let mut place = |source: usize, row: u32, stored: VectorRef<'_>, near: &[u32]| {
+        let mut vector = vec![0.0; self.settings.dimension];
+        let mut near = NearTargets::default();
+        // `is_near`: false if nothing is known of the row but its vector.
+        let mut place = |source: usize,
+                         row: u32,
+                         stored: VectorRef<'_>,
+                         near: &mut NearTargets,
+                         is_near: bool| {
             if !self.is_kept(source, row) {
                 return;
             }
@@ -111,10 +117,12 @@ impl Merge<'_> {
                 yield_to_queries();
             }
             stored.read(&mut vector);
-            let (target, _) = of.nearest(&vector, near, &mut rotated);
+            let (target, _) = match is_near {
+                true => of.nearest(&vector, near),
+                false => of.nearest_of_all(&vector, near),
+            };
             coming.push((target, source as u32, row));
         };
-        let every: Vec<u32> = (0..of.all().len() as u32).collect();
         let mut centroid = Vec::new();
         for (source, part) in self.parts.iter().enumerate() {
             match part.sealed() {
@@ -126,16 +134,16 @@ impl Merge<'_> {
                             continue;
                         }
                         segment.leaf_centroid(leaf, &mut centroid);
-                        let near = of.near(&centroid, NEAR);
+                        of.take_near(&centroid, NEAR, &mut near);
                         let reader = segment.uncached();
                         segment.for_each_vector_in_leaf(leaf, reader, &mut |row, _, stored| {
-                            place(source, row, stored, &near);
+                            place(source, row, stored, &mut near, true);
                         })?;
                     }
                 }
                 SealedSegment::Graph(graph) => {
                     graph.for_each_row(&mut |row, stored| {
-                        place(source, row, stored.vector, &every);
+                        place(source, row, stored.vector, &mut near, false);
                     })?;
                 }
             }

@@ -8,7 +8,8 @@
 //!    gone, base and shares are merged to a new base, or to two if it becomes too large. So a row is
 //!    written some `1 + 1 / RATIO` times by such merges, each of which is bounded.
 //! 3. Deltas are merged with each other, without their leaves being made anew, when there are more than
-//!    [`DELTAS_MANY`]. So the runs of a leaf stay few.
+//!    [`DELTAS_MANY`]. So the runs of a leaf stay few. Bases that are due wait for it: where merges do not keep
+//!    pace, bases would always be due, and this is the merge that makes queries cheaper for the least work.
 //! 4. A base of few rows is merged with the base nearest to it.
 //! 5. Where the owner asks for merges, shares of [`RATIO_ASKED`] are enough, and deltas of which most rows
 //!    are gone are rewritten: each leaf has few runs then.
@@ -20,8 +21,8 @@ use std::sync::Arc;
 
 use super::{Free, Homes, Kind, Occasion, Plan, TOGETHER, TOGETHER_MAX};
 use crate::compaction::part::Part;
-use crate::tree::{definer, LiveSegment, View};
-use vstream_segment::{Segment, Targets};
+use crate::tree::{definer, LeafRanking, LiveSegment, View};
+use vstream_segment::Segment;
 
 /// A base is merged when its shares in deltas have so many of its rows.
 const RATIO: f64 = 0.5;
@@ -32,8 +33,10 @@ const RATIO_ASKED: f64 = 0.05;
 const SPREAD: f64 = 0.15;
 /// Deltas above which they are merged with each other.
 const DELTAS_MANY: usize = 8;
+/// Deltas above which a base is merged though its shares are few.
+const DELTAS_MOST: usize = 2 * DELTAS_MANY;
 /// Deltas of a class in one merge have at most this part of all rows, or the rows of a base.
-const DELTA_PART: u64 = 32;
+const DELTA_PART: u64 = 8;
 /// Bases with fewer rows than this part of a full one are merged with another.
 const SMALL_PART: u64 = 8;
 
@@ -122,18 +125,23 @@ pub(super) fn choose(
     if let Some(&worn) = bases.iter().find(|base| is_worn(base)) {
         return Some(Choice::Range(vec![worn]));
     }
+    let all: u64 = shapes.iter().map(|shape| shape.live).sum();
+    let unclaimed: Vec<usize> =
+        deltas.iter().copied().filter(|&at| !shapes[at].is_claimed).collect();
+    let some_deltas = || few_deltas(shapes, &unclaimed, (all / DELTA_PART).max(rows_max));
+    let goes_first = occasion == Occasion::Flushed;
+    if let Some(chosen) = goes_first.then(some_deltas).flatten() {
+        return Some(Choice::Deltas(chosen));
+    }
     let fullest = bases.iter().copied().max_by(|&a, &b| ratio(a).total_cmp(&ratio(b)));
     if let Some(base) = fullest.filter(|&base| ratio(base) >= shapes[base].ratio(occasion)) {
         return Some(Choice::Range(vec![base]));
     }
-    let all: u64 = shapes.iter().map(|shape| shape.live).sum();
-    let unclaimed: Vec<usize> =
-        deltas.iter().copied().filter(|&at| !shapes[at].is_claimed).collect();
-    if let Some(chosen) = few_deltas(shapes, &unclaimed, (all / DELTA_PART).max(rows_max)) {
+    if let Some(chosen) = some_deltas() {
         return Some(Choice::Deltas(chosen));
     }
     // Deltas too large to be merged with each other are used up by the bases that have most of them.
-    if deltas.len() > 2 * DELTAS_MANY {
+    if deltas.len() > DELTAS_MOST {
         if let Some(base) = fullest.filter(|&base| share(base) > 0) {
             return Some(Choice::Range(vec![base]));
         }
@@ -190,8 +198,7 @@ impl<'a> Owners<'a> {
             owners: &owners,
             known: &known,
             found: Homes::new(),
-            targets: None,
-            bases: Vec::new(),
+            ranking: LeafRanking::default(),
         };
         let mut all = Vec::with_capacity(view.segments.len());
         for live in &view.segments {
@@ -269,9 +276,7 @@ struct NearestBase<'a> {
     /// Bases that were found before, and those that were asked for now.
     known: &'a Homes,
     found: Homes,
-    targets: Option<Targets>,
-    /// The base of each target.
-    bases: Vec<usize>,
+    ranking: LeafRanking,
 }
 
 impl NearestBase<'_> {
@@ -284,26 +289,10 @@ impl NearestBase<'_> {
     }
 
     fn search(&mut self, of: &Segment, leaf: usize) -> Option<usize> {
-        if self.targets.is_none() {
-            let mut targets = Vec::new();
-            // In order, so that of two leaves as near the same is taken whenever a test runs.
-            let mut bases: Vec<(u64, usize)> =
-                self.owners.bases.iter().map(|(&number, &at)| (number, at)).collect();
-            bases.sort_unstable();
-            for (number, at) in bases {
-                let segment = self.owners.view.segments[at].segment.leaves()?;
-                debug_assert_eq!(self.owners.view.segments[at].number, number);
-                for leaf in 0..segment.leaves() {
-                    targets.push(segment.target(leaf));
-                    self.bases.push(at);
-                }
-            }
-            self.targets = Some(Targets::new(of.dimension(), of.seed(), targets));
-        }
         let mut centroid = Vec::new();
         of.leaf_centroid(leaf, &mut centroid);
-        let nearest = self.targets.as_ref()?.near(&centroid, 1);
-        nearest.first().map(|&at| self.bases[at as usize])
+        let base_of = |number: u64| self.owners.bases.get(&definer(number)).copied();
+        self.owners.view.leaves.nearest_of(&centroid, &base_of, &mut self.ranking)
     }
 }
 

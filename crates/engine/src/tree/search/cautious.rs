@@ -32,6 +32,10 @@ const WANTED_MIN: usize = 10;
 /// that is wanted.
 const PROBES: usize = 32;
 const SHORT_PER_WANTED: usize = 8;
+/// Part of all leaves that are ranked at first, and the least number of them: few queries visit more, and to rank
+/// every leaf of ten million rows, with its runs, takes longer than to visit those. Tests have few leaves.
+const RANKED_PART: usize = 4;
+const RANKED_MIN: usize = if cfg!(test) { 8 } else { 1_024 };
 /// Rows of segments that are measured in one round after the first.
 const MEASURED_TOGETHER: usize = 128;
 
@@ -44,6 +48,17 @@ pub(super) struct Caution {
     pub(super) theta: f32,
     /// Rows of segments to measure at least.
     pub(super) least: usize,
+}
+
+/// How a search ended.
+#[derive(PartialEq, Eq)]
+enum Ended {
+    /// It found the nearest rows.
+    Found,
+    /// The short search found fewer rows than are wanted.
+    FewRows,
+    /// The last ranked leaf is to be visited, and there are others.
+    FewLeaves,
 }
 
 /// Rows of segments that one query found.
@@ -101,8 +116,15 @@ impl Pinned {
         }
         let wanted = probe.k.max(WANTED_MIN);
         out.reset(wanted);
-        let (mut stats, is_enough) = self.bounded(probe, caution, scratch, out)?;
-        if !is_enough {
+        let ranked = (self.view.leaves.len() / RANKED_PART).max(RANKED_MIN);
+        let (mut stats, mut ended) = self.bounded(probe, (caution, ranked), scratch, out)?;
+        if ended == Ended::FewLeaves {
+            out.reset(wanted);
+            let again = self.bounded(probe, (caution, usize::MAX), scratch, out)?;
+            add(&mut stats, again.0);
+            ended = again.1;
+        }
+        if ended != Ended::Found {
             out.reset(probe.k);
             add(&mut stats, self.thorough(probe, caution.depth, scratch, out)?);
             return Ok(stats);
@@ -117,17 +139,18 @@ impl Pinned {
         Ok(stats)
     }
 
-    /// Offers the nearest rows; false if the short search finds fewer than are wanted, as many as `out` was
-    /// reset to.
+    /// Offers the nearest rows, as many as `out` was reset to, if it finds them.
+    ///
+    /// * `ranked`: leaves that are ranked.
     fn bounded(
         &self,
         probe: &Probe<'_>,
-        caution: &Caution,
+        (caution, ranked): (&Caution, usize),
         scratch: &mut TreeScratch,
         out: &mut TopK,
-    ) -> Result<(SearchStats, bool), Error> {
+    ) -> Result<(SearchStats, Ended), Error> {
         let wanted = probe.k.max(WANTED_MIN);
-        self.rank(probe, usize::MAX, scratch)?;
+        self.rank(probe, ranked, scratch)?;
         let loose = self.scan_loose(probe.vector, probe.filter, out);
         let mut stats = SearchStats { rows: loose, exact: loose, leaves: 0 };
         let mut rows = Rows::default();
@@ -141,19 +164,26 @@ impl Pinned {
         stats.exact +=
             self.measure_in_order(probe.vector, (short, short), &mut rows, scratch, out)?;
         if out.len() < wanted {
-            return Ok((stats, false));
+            return Ok((stats, Ended::FewRows));
         }
 
         let near = out.bound();
         let is_near = |cost: &f32| need(self.settings, 1.0, *cost, near) < caution.theta;
         let probes = scratch.probe_costs().filter(is_near).count();
+        let is_cut = |costs: &[f32], all| costs.len() < all && costs.last().is_none_or(is_near);
+        let mut memory = self.memory_places().zip(&scratch.memory);
+        if memory.any(|(place, state)| is_cut(&state.costs, place.leaves()))
+            || is_cut(&scratch.leaves.costs, self.view.leaves.len())
+        {
+            return Ok((stats, Ended::FewLeaves));
+        }
         let bound = scratch.nth_cost(probes.max(PROBES));
         scratch.keep_within(bound);
         let passed = (&*in_memory, &*in_segments);
         self.visit(probe.vector, keep, passed, (scratch, &mut rows, out), &mut stats)?;
         let range = (caution.least, keep);
         stats.exact += self.measure_in_order(probe.vector, range, &mut rows, scratch, out)?;
-        Ok((stats, true))
+        Ok((stats, Ended::Found))
     }
 
     /// Scans the leaves that are visited, but for those that were `passed` in memory and in segments. Offers

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use super::{choose, Choice, Occasion, Shape, DELTAS_MANY};
+use super::{choose, Choice, Occasion, Shape, DELTAS_MANY, DELTAS_MOST, DELTA_PART};
 use vstream_vector::SplitMix;
 
 const ROWS_MAX: u64 = 100_000;
@@ -50,16 +50,34 @@ fn few_shares_are_enough_where_the_owner_asks() {
     assert_eq!(asked(&many), Some(Choice::Range(vec![0])));
 }
 
+/// Deltas of so many rows of the first base each.
+fn deltas(count: usize, rows: u64) -> impl Iterator<Item = Shape> {
+    (2..2 + count as u64).map(move |number| delta(number, &[(0, rows)]))
+}
+
 #[test]
 fn deltas_are_merged_when_they_are_many_the_smallest_first() {
     let mut shapes = vec![base(1, 90_000, 0)];
-    shapes.extend((2..2 + DELTAS_MANY as u64).map(|number| delta(number, &[(0, 2_000)])));
+    shapes.extend(deltas(DELTAS_MANY, 2_000));
     assert_eq!(chosen(&shapes), None);
     shapes.push(delta(99, &[(0, 3_000)]));
     let all: Vec<usize> = (1..=8).collect();
     assert_eq!(chosen(&shapes), Some(Choice::Deltas(all)));
     shapes[3].is_claimed = true;
     assert_eq!(chosen(&shapes), None, "eight are left");
+}
+
+#[test]
+fn a_base_that_is_due_waits_for_deltas_where_merges_do_not_keep_pace() {
+    let mut shapes = vec![base(1, 10_000, 0)];
+    shapes.extend(deltas(DELTAS_MANY, 2_000));
+    assert_eq!(chosen(&shapes), Some(Choice::Range(vec![0])));
+    shapes.push(delta(99, &[(0, 3_000)]));
+    assert!(matches!(chosen(&shapes), Some(Choice::Deltas(some)) if some.len() >= 4));
+    // Too large to be merged with each other: the base is merged.
+    let mut large = vec![base(1, 900_000, 0)];
+    large.extend(deltas(DELTAS_MANY + 1, 80_000));
+    assert_eq!(chosen(&large), Some(Choice::Range(vec![0])));
 }
 
 #[test]
@@ -86,8 +104,8 @@ struct Stream {
 struct Played {
     written: u64,
     flushed: u64,
-    /// Most rows of one merge.
-    largest: u64,
+    /// Most rows of one merge of bases, and of one of deltas.
+    largest: [u64; 2],
     deltas: usize,
     /// Most rows that are gone and stored over those that live, once there are many.
     gone: f64,
@@ -178,15 +196,16 @@ impl World {
         }
     }
 
-    /// Merges until none pays; `wrote` gets the rows of each merge.
-    fn settle(&mut self, occasion: Occasion, skew: f64, wrote: &mut dyn FnMut(u64)) {
+    /// Merges until none pays; `wrote` gets whether a merge was of deltas, and its rows.
+    fn settle(&mut self, occasion: Occasion, skew: f64, wrote: &mut dyn FnMut(bool, u64)) {
         for turn in 0.. {
             assert!(turn < 1_000, "merges come to an end: {:?}", self.shapes);
             let before: u64 = self.shapes.iter().map(|shape| shape.live).sum();
             let choice = choose(&self.shapes, ROWS_MAX, occasion, &|_| None);
             let Some(choice) = choice else { break };
             let skew = 1.0 + (skew - 1.0) * self.uniform();
-            wrote(self.merge(choice, skew));
+            let is_of_deltas = matches!(choice, Choice::Deltas(_));
+            wrote(is_of_deltas, self.merge(choice, skew));
             self.tidy();
             let after: u64 = self.shapes.iter().map(|shape| shape.live).sum();
             assert!(after <= before, "no row comes to be by a merge");
@@ -223,9 +242,10 @@ fn play(stream: Stream, seed: u64) -> Played {
     for _ in 0..stream.rows / stream.flush {
         world.flush(stream);
         played.flushed += stream.flush;
-        world.settle(Occasion::Flushed, stream.skew, &mut |rows| {
+        world.settle(Occasion::Flushed, stream.skew, &mut |is_of_deltas, rows| {
             played.written += rows;
-            played.largest = played.largest.max(rows);
+            let largest = &mut played.largest[usize::from(is_of_deltas)];
+            *largest = rows.max(*largest);
         });
         let shapes = &world.shapes;
         played.deltas = played.deltas.max(shapes.iter().filter(|shape| !shape.is_base).count());
@@ -235,7 +255,7 @@ fn play(stream: Stream, seed: u64) -> Played {
             played.gone = played.gone.max(dead as f64 / live as f64);
         }
     }
-    world.settle(Occasion::Asked, stream.skew, &mut |rows| played.asked += rows);
+    world.settle(Occasion::Asked, stream.skew, &mut |_, rows| played.asked += rows);
     let deltas = || world.shapes.iter().filter(|shape| !shape.is_base);
     played.live = world.shapes.iter().map(|shape| shape.live).sum();
     played.left = deltas().map(|shape| shape.live).sum();
@@ -258,8 +278,9 @@ fn merges_are_bounded_and_rows_are_written_a_few_times() {
         let what = format!("seed {seed}: {stream:?}: {played:?}");
         let amplification = 1.0 + played.written as f64 / played.flushed as f64;
         assert!(amplification <= 6.0, "{amplification}: {what}");
-        assert!(played.largest <= 3 * ROWS_MAX.max(stream.rows / 32), "{what}");
-        assert!(played.deltas <= 2 * DELTAS_MANY + 2, "{what}");
+        assert!(played.largest[0] <= 3 * ROWS_MAX, "{what}");
+        assert!(played.largest[1] <= ROWS_MAX.max(stream.rows / DELTA_PART), "{what}");
+        assert!(played.deltas <= DELTAS_MOST + 2, "{what}");
         assert!(played.gone <= 0.6, "{what}");
         // Where the owner asks, most rows are written once, and deltas keep little.
         assert!(played.asked <= 2 * played.live, "{what}");
