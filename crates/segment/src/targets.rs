@@ -200,8 +200,8 @@ fn halves(from: &LeafRows, rows: &[u32], seed: u64) -> (Vec<u32>, Vec<u32>) {
 /// Writes the rows of a pinned index as runs of the targets, which must be suited to their number.
 ///
 /// Cost: some 18 walks over the rows; a row is compared with 64 targets or more. Memory: 4 bytes per
-/// row, a byte per dimension of each target, a sixteenth of the rows, and that of [`SegmentWriter`]. Errors: those of the writer. No file
-/// exists after an error.
+/// row, a byte per dimension of each target, a sixteenth of the rows, and that of [`SegmentWriter`].
+/// Errors: those of the writer. No file exists after an error.
 pub fn write_into(
     store: &dyn Store,
     name: &str,

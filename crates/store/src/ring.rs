@@ -64,6 +64,12 @@ thread_local! {
     static AT_ONCE: Cell<u32> = const { Cell::new(ENTRIES) };
 }
 
+#[cfg(test)]
+thread_local! {
+    /// Most reads that this thread had in flight.
+    static MOST: Cell<usize> = const { Cell::new(0) };
+}
+
 /// From now on this thread has few reads in flight at once, so that those of others need not queue behind them.
 pub fn read_few_at_once() {
     AT_ONCE.set(FEW);
@@ -141,6 +147,8 @@ fn run(ring: &mut IoUring, planned: &mut [PlannedRead]) -> io::Result<Vec<usize>
             begun += 1;
         }
         drop(queue);
+        #[cfg(test)]
+        MOST.set(MOST.get().max(begun - done));
         // While there are more to begin, half of those in flight make room for them.
         let in_flight = begun - done;
         let awaited = if begun < planned.len() { in_flight.div_ceil(2) } else { in_flight };

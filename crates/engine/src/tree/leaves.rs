@@ -205,8 +205,10 @@ impl Leaves {
         leaves.for_each(|(estimate, leaf)| *estimate = cost.of_leaf(*estimate, || leaf.reach));
     }
 
-    /// What `of` says of the number of the leaf whose centroid is nearest to a rotated vector, as far as centroids in
-    /// bytes say, among those of which it says something.
+    /// What `of` says of a segment with a run of the leaf whose centroid is nearest to a rotated vector, as far as
+    /// centroids in bytes say, among leaves with a segment of which it says something.
+    ///
+    /// * `of`: takes the number of a segment.
     pub(crate) fn nearest_of<T>(
         &self,
         rotated: &[f32],
@@ -215,13 +217,10 @@ impl Leaves {
     ) -> Option<T> {
         let LeafRanking { scan, estimates, .. } = ranking;
         self.centroids.as_ref()?.scan(Form::L2, rotated, scan, estimates);
-        let number = |leaf: u32| {
-            let run = self.runs(leaf)[0];
-            let segment = self.segments[run.segment as usize].segment.leaves()?;
-            Some(segment.leaf_number(run.leaf as usize))
-        };
+        let of_run = |run: &Run| of(self.segments[run.segment as usize].number);
         let leaves = estimates.iter().zip(0..);
-        let said = leaves.filter_map(|(&gap, leaf)| Some((gap, of(number(leaf)?)?)));
+        let said =
+            leaves.filter_map(|(&gap, leaf)| Some((gap, self.runs(leaf).iter().find_map(of_run)?)));
         said.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, said)| said)
     }
 

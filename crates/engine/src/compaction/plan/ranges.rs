@@ -291,7 +291,7 @@ impl NearestBase<'_> {
     fn search(&mut self, of: &Segment, leaf: usize) -> Option<usize> {
         let mut centroid = Vec::new();
         of.leaf_centroid(leaf, &mut centroid);
-        let base_of = |number: u64| self.owners.bases.get(&definer(number)).copied();
+        let base_of = |segment: u64| self.owners.bases.get(&segment).copied();
         self.owners.view.leaves.nearest_of(&centroid, &base_of, &mut self.ranking)
     }
 }

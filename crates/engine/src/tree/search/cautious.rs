@@ -11,7 +11,8 @@
 //! 3. Rows are measured in the order of their estimates, until the last of the nearest was found among the
 //!    first quarter of those that were measured: the rule of audits.
 //!
-//! Each leaf is scanned once and each row measured once. What audits of some time ago found of margins and
+//! Each leaf is scanned once and each row measured once, unless more leaves are near than were ranked: at first
+//! only the nearest quarter is. Then the search begins again. What audits of some time ago found of margins and
 //! estimates still says much, though more was written since than a decision may outlive: both are relative to
 //! the distances that a query finds, and hardly change when rows of the same kind come. The guard passes them
 //! as `theta` and `least`; the rule of step 3 holds as well.
@@ -36,6 +37,8 @@ const SHORT_PER_WANTED: usize = 8;
 /// every leaf of ten million rows, with its runs, takes longer than to visit those. Tests have few leaves.
 const RANKED_PART: usize = 4;
 const RANKED_MIN: usize = if cfg!(test) { 8 } else { 1_024 };
+/// Rows that are wanted above which all are ranked: a search that began again would measure some thousand twice.
+const RANKED_WANTED: usize = 112;
 /// Rows of segments that are measured in one round after the first.
 const MEASURED_TOGETHER: usize = 128;
 
@@ -116,7 +119,10 @@ impl Pinned {
         }
         let wanted = probe.k.max(WANTED_MIN);
         out.reset(wanted);
-        let ranked = (self.view.leaves.len() / RANKED_PART).max(RANKED_MIN);
+        let ranked = match wanted > RANKED_WANTED {
+            true => usize::MAX,
+            false => (self.view.leaves.len() / RANKED_PART).max(RANKED_MIN),
+        };
         let (mut stats, mut ended) = self.bounded(probe, (caution, ranked), scratch, out)?;
         if ended == Ended::FewLeaves {
             out.reset(wanted);
