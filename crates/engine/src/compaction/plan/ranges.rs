@@ -8,8 +8,9 @@
 //!    gone, base and shares are merged to a new base, or to two if it becomes too large. So a row is
 //!    written some `1 + 1 / RATIO` times by such merges, each of which is bounded.
 //! 3. Deltas are merged with each other, without their leaves being made anew, when there are more than
-//!    [`DELTAS_MANY`]. So the runs of a leaf stay few. Bases that are due wait for it: where merges do not keep
-//!    pace, bases would always be due, and this is the merge that makes queries cheaper for the least work.
+//!    [`DELTAS_MANY`]. So the runs of a leaf stay few. Where these are a small part of all rows, bases that are
+//!    due wait for it: where merges do not keep pace, bases would always be due, and this is the merge that makes
+//!    queries cheaper for the least work.
 //! 4. A base of few rows is merged with the base nearest to it.
 //! 5. Where the owner asks for merges, shares of [`RATIO_ASKED`] are enough, and deltas of which most rows
 //!    are gone are rewritten: each leaf has few runs then.
@@ -36,7 +37,10 @@ const DELTAS_MANY: usize = 8;
 /// Deltas above which a base is merged though its shares are few.
 const DELTAS_MOST: usize = 2 * DELTAS_MANY;
 /// Deltas of a class in one merge have at most this part of all rows, or the rows of a base.
-const DELTA_PART: u64 = 8;
+const DELTA_PART: u64 = 32;
+/// The same for a merge that bases wait for. Where flushes are a larger part of the collection, bases come first: they
+/// make the leaves new in which the rows of deltas lie.
+const FIRST_PART: u64 = 8;
 /// Bases with fewer rows than this part of a full one are merged with another.
 const SMALL_PART: u64 = 8;
 
@@ -128,16 +132,15 @@ pub(super) fn choose(
     let all: u64 = shapes.iter().map(|shape| shape.live).sum();
     let unclaimed: Vec<usize> =
         deltas.iter().copied().filter(|&at| !shapes[at].is_claimed).collect();
-    let some_deltas = || few_deltas(shapes, &unclaimed, (all / DELTA_PART).max(rows_max));
-    let goes_first = occasion == Occasion::Flushed;
-    if let Some(chosen) = goes_first.then(some_deltas).flatten() {
+    let first = few_deltas(shapes, &unclaimed, all / FIRST_PART);
+    if let Some(chosen) = first.filter(|_| occasion == Occasion::Flushed) {
         return Some(Choice::Deltas(chosen));
     }
     let fullest = bases.iter().copied().max_by(|&a, &b| ratio(a).total_cmp(&ratio(b)));
     if let Some(base) = fullest.filter(|&base| ratio(base) >= shapes[base].ratio(occasion)) {
         return Some(Choice::Range(vec![base]));
     }
-    if let Some(chosen) = some_deltas() {
+    if let Some(chosen) = few_deltas(shapes, &unclaimed, (all / DELTA_PART).max(rows_max)) {
         return Some(Choice::Deltas(chosen));
     }
     // Deltas too large to be merged with each other are used up by the bases that have most of them.
