@@ -22,12 +22,16 @@ use vstream_quantize::rabitq::Rotation;
 use vstream_quantize::scalar8::{Centroids, ScanScratch};
 use vstream_quantize::Form;
 use vstream_segment::{Segment, SegmentKind, Target};
+use vstream_vector::kernels;
 
 use super::segment_entry::definer;
 use super::LiveSegment;
 
 /// Stands for the leaf of a run that a segment does not serve.
 pub(crate) const NOT_SERVED: u32 = u32::MAX;
+
+/// Leaves whose exact centroids are looked at for the nearest one.
+const LOOKED_AT: usize = 8;
 
 /// A leaf, by one of its runs.
 struct Leaf {
@@ -205,8 +209,8 @@ impl Leaves {
         leaves.for_each(|(estimate, leaf)| *estimate = cost.of_leaf(*estimate, || leaf.reach));
     }
 
-    /// What `of` says of a segment with a run of the leaf whose centroid is nearest to a rotated vector, as far as
-    /// centroids in bytes say, among leaves with a segment of which it says something.
+    /// What `of` says of a segment with a run of the leaf whose centroid is nearest to a rotated vector, among leaves
+    /// with a segment of which it says something.
     ///
     /// * `of`: takes the number of a segment.
     pub(crate) fn nearest_of<T>(
@@ -215,13 +219,30 @@ impl Leaves {
         of: &dyn Fn(u64) -> Option<T>,
         ranking: &mut LeafRanking,
     ) -> Option<T> {
-        let LeafRanking { scan, estimates, .. } = ranking;
+        let LeafRanking { scan, estimates, centroid, .. } = ranking;
         self.centroids.as_ref()?.scan(Form::L2, rotated, scan, estimates);
         let of_run = |run: &Run| of(self.segments[run.segment as usize].number);
         let leaves = estimates.iter().zip(0..);
-        let said =
-            leaves.filter_map(|(&gap, leaf)| Some((gap, self.runs(leaf).iter().find_map(of_run)?)));
-        said.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, said)| said)
+        let said = leaves
+            .filter_map(|(&gap, leaf)| Some((gap, leaf, self.runs(leaf).iter().find_map(of_run)?)));
+        let mut nearest: Vec<(f32, u32, T)> = said.collect();
+        if nearest.len() > LOOKED_AT {
+            nearest.select_nth_unstable_by(LOOKED_AT - 1, |a, b| a.0.total_cmp(&b.0));
+            nearest.truncate(LOOKED_AT);
+        }
+        for (gap, leaf, _) in &mut nearest {
+            self.centroid(*leaf, centroid);
+            *gap = kernels::l2_squared(rotated, centroid);
+        }
+        let first = nearest.into_iter().min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        first.map(|(_, _, said)| said)
+    }
+
+    /// Writes the rotated centroid of a leaf to `out`.
+    fn centroid(&self, leaf: u32, out: &mut Vec<f32>) {
+        let run = self.runs(leaf)[0];
+        let segment = self.segments[run.segment as usize].segment.leaves();
+        segment.expect("a run of leaves").leaf_centroid(run.leaf as usize, out);
     }
 
     /// Cost and base of a leaf, from the exact distance to its centroid.
@@ -233,9 +254,7 @@ impl Leaves {
         leaf: u32,
         centroid: &mut Vec<f32>,
     ) -> (f32, f32) {
-        let run = self.runs(leaf)[0];
-        let segment = self.segments[run.segment as usize].segment.leaves();
-        segment.expect("a run of leaves").leaf_centroid(run.leaf as usize, centroid);
+        self.centroid(leaf, centroid);
         let base = self.form.base(query.vector(), centroid);
         let cost = LeafCost::new(self.form, self.dimension, query.norm());
         (cost.of_leaf(base, || self.leaves[leaf as usize].reach), base)
