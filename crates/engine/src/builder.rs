@@ -193,13 +193,14 @@ impl Engine {
     ///
     /// Segments that a merge replaces stay readable as long as they are open here; where the system
     /// removes the bytes of open files, such as on some network file systems, searches fail then. Cost:
-    /// that of [`EngineBuilder::open`]. Errors: those of it, without `Unavailable`.
+    /// that of [`EngineBuilder::open`], without the codes: until a thread has read them, queries read
+    /// those that they visit. Errors: those of it, without `Unavailable`.
     pub fn open_read_only(dir: &Path) -> Result<Engine, Error> {
         let mut tries = 1..BORROW_TRIES;
         loop {
             let store = open_store(dir)?;
             let opened = Manifest::read(&store).and_then(|manifest| {
-                let mut engine = Engine::empty(manifest.settings.clone())?;
+                let mut engine = Engine::borrowing(manifest.settings.clone())?;
                 engine.borrow(&store, &manifest).map(|()| engine)
             });
             // A checkpoint may have removed a file that the manifest named, and a group that is being

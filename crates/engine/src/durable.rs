@@ -1,8 +1,6 @@
 //! The durable engine: opens, commits, checkpoints, shares and closes.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use vstream_store::FileStore;
 
@@ -10,7 +8,7 @@ use crate::checkpoint::SharedState;
 use crate::engine::{rows_of, Engine};
 use crate::error::Error;
 use crate::journal::{Commit, Journal};
-use crate::priority::threads;
+use crate::priority::{in_order, threads};
 use crate::recovery::{insert_image, recover, Change, Replay, SegmentFiles};
 use crate::remembered::{RememberedDelete, RememberedDeletes};
 use crate::remote::RemoteStats;
@@ -18,6 +16,9 @@ use crate::settings::IndexKind;
 use crate::snapshot::ImageFiles;
 use crate::tree::Known;
 use crate::version::{Directory, Manifest};
+
+/// Bytes of logs that an engine reads in some 10 ms when it opens.
+const SHORT_LOG: u64 = 1 << 20;
 
 impl Engine {
     /// Opens the engine that was created in the directory `dir`; short for [`Engine::builder`].
@@ -34,11 +35,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Fills an empty engine from files that another one may write, and leaves them alone.
+    /// Fills an engine of [`Engine::borrowing`] from files that another one may write, and leaves them alone.
     pub(crate) fn borrow(&mut self, store: &FileStore, manifest: &Manifest) -> Result<(), Error> {
         let _paused = self.guard.pause();
         let recovered = recover(store, manifest, self)?;
         self.borrowed = Some((manifest.collection, recovered.state));
+        self.tree.hold_behind();
         Ok(())
     }
 
@@ -127,13 +129,26 @@ impl Engine {
         self.journal.as_mut().ok_or_else(nothing)?.share(&rows)
     }
 
-    /// Forces everything to the disk and unlocks the directory. Dropping the engine does the same
-    /// but ignores errors.
+    /// Writes the rows in memory to a segment if memory has a limit and the log is long, so that the next
+    /// open reads a short log; else does nothing. Cost: at most that of [`Engine::checkpoint`]. Errors: the
+    /// same; no row is lost then.
+    pub fn shorten_log(&mut self) -> Result<(), Error> {
+        let log_bytes = self.journal.as_ref().map_or(0, |journal| journal.stats().log_bytes);
+        match self.settings.memory.is_some() && log_bytes > SHORT_LOG {
+            true => self.checkpoint(),
+            false => Ok(()),
+        }
+    }
+
+    /// Shortens the log ([`Engine::shorten_log`]), forces everything to the disk and unlocks the directory.
+    /// Dropping the engine leaves the log as it is, does the rest, and ignores errors.
     pub fn close(mut self) -> Result<(), Error> {
+        // The log has every row: a flush that fails costs the next open some time.
+        let _ = self.shorten_log();
         self.detach()
     }
 
-    /// Closes the files as [`Engine::close`] does, and keeps the engine in memory, for example
+    /// Closes the files as [`Engine::close`] does, but leaves the log as it is, and keeps the engine in memory, for example
     /// while it still has readers. After an error the engine is as before the call.
     pub fn detach(&mut self) -> Result<(), Error> {
         if let Some(journal) = &mut self.journal {
@@ -170,13 +185,12 @@ impl Replay for Engine {
             let known = Known { deleted, wanted: files.wanted, ids: None };
             self.tree.open(files.store, entry, files.collection, known)
         };
-        let opened = in_order(files.entries.len(), files.in_parallel, &open)?;
+        let opened = in_order(files.entries.len(), files.readers, &open)?;
         let found = opened.iter().map(|live| live.opened);
         let found = found.fold((0, 0u128), |(rows, digest), (more, others)| {
             (rows + more, digest.wrapping_add(others))
         });
-        let threads = threads(files.in_parallel);
-        self.tree.adopt(opened.into_iter().enumerate().collect(), threads);
+        self.tree.adopt(opened.into_iter().enumerate().collect(), threads(files.in_parallel));
         Ok(found)
     }
 
@@ -194,34 +208,4 @@ impl Replay for Engine {
     fn shard_of(&self, id: u64) -> Option<u16> {
         self.tree.writer().shard_in_memory(id)
     }
-}
-
-/// Calls `make` with the numbers below `n` on all processors, or in order in this thread. Returns the
-/// results in order, or the error of the least number.
-pub(crate) fn in_order<T: Send>(
-    n: usize,
-    in_parallel: bool,
-    make: &(dyn Fn(usize) -> Result<T, Error> + Sync),
-) -> Result<Vec<T>, Error> {
-    let threads = threads(in_parallel);
-    if n < 2 || threads < 2 {
-        return (0..n).map(make).collect();
-    }
-    let (next, made) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(n)));
-    let work = || loop {
-        let at = next.fetch_add(1, Ordering::Relaxed);
-        if at >= n {
-            return;
-        }
-        let done = make(at);
-        made.lock().unwrap_or_else(PoisonError::into_inner).push((at, done));
-    };
-    // The scope passes a panic of a thread on.
-    std::thread::scope(|scope| {
-        (1..threads.min(n)).for_each(|_| drop(scope.spawn(work)));
-        work();
-    });
-    let mut made = made.into_inner().unwrap_or_else(PoisonError::into_inner);
-    made.sort_unstable_by_key(|&(at, _)| at);
-    made.into_iter().map(|(_, done)| done).collect()
 }

@@ -99,13 +99,25 @@ impl Engine {
     /// Creates an empty engine without a directory.
     pub(crate) fn empty(settings: Settings) -> Result<Engine, Error> {
         settings.validate()?;
-        let tree = Arc::new(Tree::new(&settings));
+        let tree = Tree::new(&settings);
+        Ok(Engine::over(settings, tree))
+    }
+
+    /// Creates an empty engine for [`Engine::borrow`].
+    pub(crate) fn borrowing(settings: Settings) -> Result<Engine, Error> {
+        settings.validate()?;
+        let tree = Tree::queries_first(&settings);
+        Ok(Engine::over(settings, tree))
+    }
+
+    fn over(settings: Settings, tree: Tree) -> Engine {
+        let tree = Arc::new(tree);
         tree.keep_hot();
         let guard = Guard::start(&settings, &tree);
         let remembered = settings.deletes_remembered.map(RememberedDeletes::new);
         let buffers = Buffers::new(&settings);
         let (journal, steps, borrowed) = (None, 0, None);
-        Ok(Engine { settings, tree, guard, journal, remembered, buffers, steps, borrowed })
+        Engine { settings, tree, guard, journal, remembered, buffers, steps, borrowed }
     }
 
     /// Returns the settings of the engine.

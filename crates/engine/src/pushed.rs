@@ -68,7 +68,8 @@ impl PushedCollection {
     /// Reads the rows of that push, and writes nothing there. The engine keeps its own writes in memory.
     /// Segments stay in the store: searches read ranges of them.
     ///
-    /// Cost: reads all files but segments. Errors: `Invalid` if what was pushed is no collection, or one with
+    /// Cost: reads all files but segments, and of these the directories and ids, up to 16 at once. A thread
+    /// reads codes behind. Errors: `Invalid` if what was pushed is no collection, or one with
     /// a remote level, whose segments the push lacks; `Corrupt`; those of the store.
     pub fn open(&self) -> Result<Engine, Error> {
         let contents = Contents::read(&*self.store, Some(self.newest))?;
@@ -87,7 +88,7 @@ impl PushedCollection {
         let files = Restore::browse(self.store.clone(), &contents, settings);
         let store = FileStore::new(Arc::new(files), Syncing::Off);
         let manifest = Manifest::read(&store)?;
-        let mut engine = Engine::empty(manifest.settings.clone())?;
+        let mut engine = Engine::borrowing(manifest.settings.clone())?;
         engine.borrow(&store, &manifest)?;
         Ok(engine)
     }

@@ -19,11 +19,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use vstream_attribute::Schema;
 use vstream_store::Syncing;
 
-use crate::durable::in_order;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::layout::{delete_bitmap_name, segment_name};
+use crate::priority::{in_order, threads};
 use crate::recovery::recover_part;
 use crate::settings::{IndexKind, SegmentIndex, Settings};
 use crate::translate::Translation;
@@ -213,8 +213,8 @@ impl Engine {
         let numbers = Numbers::of(source, &versions)?;
         let entries = source.entries;
         let shards: Vec<bool> = (0..=u16::MAX).map(keep).collect();
-        let in_parallel = journal.is_background();
-        let mut kept = in_order(entries.len(), in_parallel, &|at| {
+        let threads = threads(journal.is_background());
+        let mut kept = in_order(entries.len(), threads, &|at| {
             let live = source.tree.segment(entries[at].number)?;
             if source.is_part {
                 let (bits, deleted) = live.delete_bitmap(u64::MAX - 1);
@@ -233,7 +233,7 @@ impl Engine {
         kept.iter_mut().zip(entries).for_each(|(kept, entry)| kept.entry = Some(entry));
         kept.retain(|kept| kept.rows > 0);
         let taken = Mutex::new(Vec::new());
-        let done = in_order(kept.len(), in_parallel, &|at| {
+        let done = in_order(kept.len(), threads, &|at| {
             let here = numbers.entry(source, &kept[at])?;
             // Noted first: an attempt that fails may leave some of these files.
             taken.lock().unwrap_or_else(PoisonError::into_inner).extend(files_of(&here));

@@ -16,11 +16,13 @@ use arc_swap::ArcSwapOption;
 use vstream_quantize::rabitq::{clear, copy_lane, BLOCK};
 use vstream_store::blocks::{Block, BlockHandle};
 
-use crate::read::{LeafLayout, Segment, BLOCKS_AHEAD};
+use crate::read::{LeafLayout, Segment};
 use vstream_store::Error;
 
 /// Leaves of a part: about 40 KiB of codes at 128 dimensions.
 const PART_LEAVES: usize = 8;
+/// Codes that are read together, a part more or less.
+const TOGETHER_BYTES: u64 = 1 << 20;
 /// The rows of a part lie without a gap if that saves one in so many blocks: a leaf that begins within a
 /// block costs a scan half a block more.
 const SAVED_PART: usize = 8;
@@ -107,21 +109,28 @@ impl Segment {
         self.parts[part].visits.swap(0, Ordering::Relaxed)
     }
 
-    /// Reads the codes of a part into memory. Errors: `Corrupt`, those of the store; an error
-    /// changes nothing.
-    pub fn hold_codes(&self, part: usize) -> Result<(), Error> {
-        self.hold(part..part + 1)
+    /// All parts, in runs whose codes are about 1 MiB.
+    pub fn code_runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let from = next;
+            let mut bytes = 0;
+            while next < self.parts() && bytes < TOGETHER_BYTES {
+                bytes += self.parts[next].bytes as u64;
+                next += 1;
+            }
+            (from < next).then_some(from..next)
+        })
     }
 
     /// Reads all codes into memory. Errors: as [`Segment::hold_codes`].
     pub(crate) fn hold_all(&self) -> Result<(), Error> {
-        let together = BLOCKS_AHEAD / PART_LEAVES;
-        let starts = (0..self.parts()).step_by(together);
-        starts.map(|at| at..self.parts().min(at + together)).try_for_each(|parts| self.hold(parts))
+        self.code_runs().try_for_each(|parts| self.hold_codes(parts))
     }
 
-    /// Reads the codes of some parts in one walk that bypasses the cache.
-    fn hold(&self, parts: Range<usize>) -> Result<(), Error> {
+    /// Reads the codes of some parts into memory, in one round of reads that bypasses the cache. Errors:
+    /// `Corrupt`, those of the store; an error changes nothing.
+    pub fn hold_codes(&self, parts: Range<usize>) -> Result<(), Error> {
         let end = self.leaves.len().min(parts.end * PART_LEAVES);
         let leaves = (parts.start * PART_LEAVES) as u32..end as u32;
         let addresses: Vec<BlockHandle> = leaves.map(|leaf| self.posting(leaf)).collect();

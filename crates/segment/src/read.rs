@@ -103,7 +103,7 @@ impl Segment {
     /// Opens a segment: reads and checks header, footer and meta, and the codes if they are to be
     /// resident. Every other block is checked when it is read.
     ///
-    /// Cost: two rounds of reads; with fields two more; with resident codes one more per 128 leaves.
+    /// Cost: two rounds of reads; with fields two more; with resident codes one more per MiB of them.
     /// Errors: `Corrupt` with file and offset, `Unsupported` if a newer version wrote it, those of the
     /// store.
     pub fn open(file: Arc<dyn ReadAt>, options: OpenOptions) -> Result<Segment, Error> {

@@ -60,6 +60,11 @@ impl FileStore {
         FileStore { disk: Arc::new(Shared { files, syncing, poisoned, writing }) }
     }
 
+    /// True if the files are in no directory of the operating system: a read may be a request over a network.
+    pub fn is_far(&self) -> bool {
+        self.disk.files.root().is_none()
+    }
+
     /// A store over a directory of the operating system. Creates the directory if it does not
     /// exist. Errors: `Io`.
     pub fn create_dir(path: &Path, syncing: Syncing) -> Result<FileStore, Error> {

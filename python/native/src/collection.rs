@@ -480,7 +480,8 @@ impl Collection {
         Ok(detached(py, || self.writer()?.flush())?)
     }
 
-    /// Forces every write to the disk and refuses more; returns when none is under way.
+    /// Forces every write to the disk and refuses more; returns when none is under way. With a limit to
+    /// memory and a long log, rows in memory become a segment first, so that the next open reads a short log.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         Ok(detached(py, || self.writer()?.close())?)
     }

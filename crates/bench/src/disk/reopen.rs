@@ -1,11 +1,12 @@
 //! State that is opened: how long until a collection answers again, as it was or divided over more
 //! partitions?
 //!
-//! 1. An engine takes the rows; some are written once more at the end, so that the log is not empty. It is
-//!    closed.
+//! 1. An engine takes the rows; some are written once more at the end, so that the log is not empty. It ends
+//!    without a close, as after a crash.
 //! 2. It is opened, and asked one query.
 //! 3. Partitions take its shards over, one after the other, and each is asked one query. The first part
 //!    is taken once more by an engine with another seed, which must insert every row.
+//! 4. It is closed, which shortens the log, opened again, and asked one query.
 
 use std::path::Path;
 use std::time::Instant;
@@ -50,18 +51,15 @@ pub fn run(data: &RowFile, settings: &ReopenSettings<'_>) -> Result<Value, Runbo
     put_all(&mut engine, data, settings.rewritten, 2)?;
     let loaded_s = loading.elapsed().as_secs_f64();
     let segments = engine.stats().tree.segments;
-    engine.close().map_err(&refused)?;
+    engine.flush().map_err(&refused)?;
+    drop(engine);
 
     let mut query = vec![0.0; data.dimension()];
     data.read(settings.rows / 2, &mut query)?;
     process::forget_peak()?;
-    let began = Instant::now();
-    let engine = Engine::open(&whole).map_err(&refused)?;
-    let open_s = began.elapsed().as_secs_f64();
-    first_answer(&engine, &query)?;
-    let answer_s = began.elapsed().as_secs_f64();
+    let (engine, open_s, answer_s) = open(&whole, &query)?;
     let peak_bytes = process::peak_bytes()?;
-    engine.close().map_err(&refused)?;
+    drop(engine);
 
     let mut parts = Vec::new();
     for part in 0..settings.parts {
@@ -82,6 +80,11 @@ pub fn run(data: &RowFile, settings: &ReopenSettings<'_>) -> Result<Value, Runbo
         )?,
         false => Value::Null,
     };
+    let (engine, ..) = open(&whole, &query)?;
+    let closing = Instant::now();
+    engine.close().map_err(&refused)?;
+    let close_s = closing.elapsed().as_secs_f64();
+    let (_, closed_open_s, closed_answer_s) = open(&whole, &query)?;
     std::fs::remove_dir_all(settings.dir).map_err(RunbookError::io("remove", settings.dir))?;
     Ok(json!({
         "rows": settings.rows,
@@ -95,9 +98,21 @@ pub fn run(data: &RowFile, settings: &ReopenSettings<'_>) -> Result<Value, Runbo
         "open-s": open_s,
         "open-and-answer-s": answer_s,
         "open-peak-bytes": peak_bytes,
+        "close-s": close_s,
+        "open-closed-s": closed_open_s,
+        "open-closed-and-answer-s": closed_answer_s,
         "parts": parts,
         "inserted": inserted,
     }))
+}
+
+/// Opens the collection, and asks a query; the engine, seconds until it is there, and until the answer.
+fn open(dir: &Path, query: &[f32]) -> Result<(Engine, f64, f64), RunbookError> {
+    let began = Instant::now();
+    let engine = Engine::open(dir).map_err(RunbookError::engine(0))?;
+    let open_s = began.elapsed().as_secs_f64();
+    first_answer(&engine, query)?;
+    Ok((engine, open_s, began.elapsed().as_secs_f64()))
 }
 
 /// Takes some shards over; seconds until they are there, and until the first answer.

@@ -14,6 +14,7 @@ use super::replay::GroupReplay;
 use crate::defect::{self, Defect};
 use crate::error::Error;
 use crate::layout::{log_name, COLLECTION};
+use crate::priority::{in_order, readers};
 use crate::remembered::RememberedDelete;
 use crate::row::{Row, Update};
 use crate::snapshot::ImageFiles;
@@ -89,6 +90,8 @@ pub(crate) struct SegmentFiles<'a> {
     pub(crate) wanted: Option<&'a [bool]>,
     /// False if the caller's thread must read them, one after the other.
     pub(crate) in_parallel: bool,
+    /// Threads that may read them.
+    pub(crate) readers: usize,
 }
 
 /// The recovered state, and the logs to continue.
@@ -205,12 +208,14 @@ fn recover_segments(
 ) -> Result<State, Error> {
     let state = manifest.base.state;
     let collection = manifest.collection;
-    let with_bits =
-        |entry| Ok((entry, SegmentEntry::read_delete_bitmap(entry, store, collection)?));
-    let entries = manifest.base.segments.iter().map(with_bits).collect::<Result<_, Error>>()?;
     let in_parallel = manifest.journaling.background;
-    let (live, digest) =
-        rows.segments(&SegmentFiles { store, collection, entries, wanted, in_parallel })?;
+    let (segments, readers) = (&manifest.base.segments, readers(in_parallel, store));
+    let deleted = in_order(segments.len(), readers, &|at| {
+        SegmentEntry::read_delete_bitmap(&segments[at], store, collection)
+    })?;
+    let entries = segments.iter().zip(deleted).collect();
+    let files = SegmentFiles { store, collection, entries, wanted, in_parallel, readers };
+    let (live, digest) = rows.segments(&files)?;
     if wanted.is_some() {
         return Ok(State { lsn: state.lsn, live, digest });
     }

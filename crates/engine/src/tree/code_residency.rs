@@ -157,7 +157,8 @@ impl CodeResidency {
             match step {
                 Move::Release(at) => owners[at].0.release_codes(owners[at].1),
                 Move::Hold(at) => {
-                    owners[at].0.hold_codes(owners[at].1)?;
+                    let (segment, part) = owners[at];
+                    segment.hold_codes(part..part + 1)?;
                     read += parts[at].bytes;
                 }
             }

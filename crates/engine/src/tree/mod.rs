@@ -20,6 +20,7 @@
 //! The memtable gives out the sequences; the next memtable continues where it ended.
 
 mod audit;
+mod behind;
 mod code_residency;
 mod find;
 mod graph_view;
@@ -167,6 +168,14 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// An empty tree whose segments are opened for queries that shall not wait, see [`behind`].
+    pub(crate) fn queries_first(settings: &Settings) -> Tree {
+        let mut tree = Tree::new(settings);
+        tree.reading.codes = Codes::OnDemand;
+        tree.lock().knows_later = true;
+        tree
+    }
+
     /// An empty tree.
     pub(crate) fn new(settings: &Settings) -> Tree {
         let memory = make_index(settings, 0);

@@ -31,12 +31,16 @@ impl SealedSegment {
         options: OpenOptions,
         entry: &SegmentEntry,
     ) -> Result<SealedSegment, Error> {
-        let name = file.name().to_owned();
-        if is_graph(&*file)? {
-            let graph = GraphSegment::open(file, options.cache)?;
-            return Ok(SealedSegment::Graph(Box::new(graph)));
-        }
-        let mut segment = Segment::open(file, options)?;
+        let (name, cache) = (file.name().to_owned(), options.cache.clone());
+        let mut segment = match Segment::open(file.clone(), options) {
+            Ok(segment) => segment,
+            // Few are graphs: to ask first would cost each of the others a round of reads.
+            Err(error) if error.kind() == ErrorKind::Corrupt && is_graph(&*file)? => {
+                let graph = GraphSegment::open(file, cache)?;
+                return Ok(SealedSegment::Graph(Box::new(graph)));
+            }
+            Err(error) => return Err(error),
+        };
         segment.number_from(entry.first_leaf());
         let are_known =
             entry.origin.as_ref().is_none_or(|origin| segment.renumber(&|leaf| origin.leaf(leaf)));

@@ -21,6 +21,7 @@ use super::residence::Arrivals;
 use super::{make_index, Leaves, LiveSegment, Tree, View};
 use crate::error::Error;
 use crate::field_bytes;
+use crate::priority::threads;
 use vstream_segment::{
     drawn_for, suit, write_into, write_pinned, SegmentKind, SegmentSettings, SegmentSummary,
     Targets,
@@ -102,6 +103,8 @@ pub(super) struct Writing {
     leaves: Arc<Leaves>,
     /// The ids of the segments, and of segments that were.
     pub(super) known: KnownIds,
+    /// True if the first write makes it, of all segments that are there then.
+    pub(super) knows_later: bool,
     /// See [`View::since`].
     since: u64,
     /// Writes since the memtable's bytes were counted. A row with large fields counts as several.
@@ -154,6 +157,7 @@ impl Writing {
             segments,
             leaves,
             known: KnownIds::default(),
+            knows_later: false,
             since: 0,
             writes,
             writes_max,
@@ -412,9 +416,13 @@ impl Writer<'_> {
 }
 
 impl Tree {
-    /// Takes the writer's lock.
+    /// Takes the writer's lock. Where queries came first, the first call makes the filter of ids.
     pub(crate) fn writer(&self) -> Writer<'_> {
-        Writer { writing: self.lock() }
+        let mut writing = self.lock();
+        if std::mem::take(&mut writing.knows_later) {
+            writing.known = KnownIds::of(&writing.segments, threads(true));
+        }
+        Writer { writing }
     }
 
     /// Bytes at which the memtable is full.

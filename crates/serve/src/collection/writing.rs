@@ -27,8 +27,6 @@ const TOGETHER: usize = 64;
 const WAITING: usize = 256;
 /// Commits that wait for the disk at the same time.
 const COMMITS: usize = 4;
-/// Bytes of a log that a start reads in some 10 ms.
-const SHORT: u64 = 1 << 20;
 /// Longest wait for room in the queue.
 const ROOM: Duration = Duration::from_secs(10);
 
@@ -146,7 +144,8 @@ impl Writes {
         if let Some(queue) = queue {
             // If the thread is gone, there is nothing to flush.
             let _ = queue.blocking_send(Box::new(|rows| {
-                flush(rows);
+                // The log has every row: a flush that fails costs the next start some time.
+                let _ = rows.engine_mut().shorten_log();
                 None
             }));
         }
@@ -168,15 +167,6 @@ impl Writes {
 impl Drop for Writes {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// Makes the log short, unless it is.
-fn flush(rows: &mut NumberedWriter) {
-    let log_bytes = rows.stats().journal.map_or(0, |journal| journal.log_bytes);
-    if rows.engine().settings().memory.is_some() && log_bytes > SHORT {
-        // The log has every row: a flush that fails costs the next start some time.
-        let _ = rows.engine_mut().checkpoint();
     }
 }
 

@@ -82,6 +82,7 @@ impl Tree {
         insert(&mut writing.segments);
         let more = adopted.iter().map(|(_, live)| live.live_rows()).sum();
         match writing.known.is_full(more) {
+            _ if writing.knows_later => {}
             true => writing.known = KnownIds::of(&writing.segments, threads),
             false => adopted.iter().for_each(|(_, live)| writing.known.add(&mut live.live_ids())),
         }

@@ -2,6 +2,7 @@
 
 mod adopted;
 mod beside;
+mod borrowed;
 mod bounded;
 mod counted;
 mod expiry;
