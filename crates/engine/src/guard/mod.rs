@@ -1,6 +1,6 @@
 //! The recall guard keeps automatic searches at the recall that the settings ask for.
 //!
-//! 1. Readers put queries into a small ring: every one at first, every sixteenth once enough are
+//! 1. Readers put queries into a small ring: every one at first, one of sixteen once enough are
 //!    known. They never wait: a busy ring is skipped.
 //! 2. A background thread takes them one by one and answers each through every code, over segments
 //!    through those of enough leaves. For true neighbours it notes the rank of the leaf, and the rank
@@ -47,13 +47,12 @@ use self::depth::Depths;
 use self::filtered::{FilteredAudits, FilteredDecisions, FilteredQuery};
 use self::pace::watch;
 use self::rows::{has_copy, leave_out};
+use self::spread::is_drawn;
 use self::window::{Audit, Made, Moment, Neighbours, Reached, Window, REFRESHED_AFTER, WINDOW_MIN};
 use crate::error::Error;
 use crate::settings::{IndexKind, Settings};
 use crate::tree::{Tree, TreeScratch, SHARE_CLASSES};
 
-/// One query in this many is offered to the guard once enough are known.
-const NOTE_EVERY: usize = 16;
 /// Most queries kept for the guard.
 const RING: usize = 64;
 /// Leaves up to which a search is exact: some thousand rows cost no more than a search.
@@ -347,7 +346,7 @@ impl Guard {
         self.most_asked.fetch_max(k, Ordering::Relaxed);
         let seen = self.seen[class].fetch_add(1, Ordering::Relaxed);
         let is_known = self.decisions[class].is_known.load(Ordering::Relaxed);
-        if is_known && !seen.is_multiple_of(NOTE_EVERY) {
+        if is_known && !is_drawn(seen) {
             return;
         }
         if let Ok(mut state) = self.state.try_lock() {

@@ -5,6 +5,10 @@
 //! of all queries only when enough of them are of the later half of the queries asked so far, of
 //! at least [`STREAM_MIN`].
 
+use vstream_vector::SplitMix;
+
+/// One query in this many is offered to the guard once enough are known.
+pub(super) const NOTE_EVERY: usize = 16;
 /// Queries before whose half no audit counts as a later one.
 pub(super) const STREAM_MIN: usize = 512;
 /// Audits of the later half with which audits speak for all queries.
@@ -38,4 +42,10 @@ mod tests {
             assert_eq!(later(audits), 100, "one audit in {step} queries");
         }
     }
+}
+
+/// True of one query in [`NOTE_EVERY`], by how many were seen before it. They are drawn, since queries may come
+/// in turns: every sixteenth of 500 that repeat is one of the same 125.
+pub(super) fn is_drawn(seen: usize) -> bool {
+    SplitMix(seen as u64).next().is_multiple_of(NOTE_EVERY as u64)
 }

@@ -1,11 +1,13 @@
 //! Which rows an audit of a row is about, and which classes of k get a decision.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use vstream_index::{Effort, Probe, Reach};
 use vstream_vector::{Element, Metric, SplitMix, TopK};
 
 use super::leave_out;
+use super::spread::{is_drawn, NOTE_EVERY};
 use crate::tree::{Extent, TreeScratch};
 use crate::{Engine, Journaling, Query, Row, Scratch, Settings};
 
@@ -116,4 +118,15 @@ fn the_row_itself_leaves_no_gap() {
     assert_eq!(left(&groups, Some(71)), [(0, 1, 70), (1, 4, 72), (5, 4, 73)]);
     assert_eq!(left(&groups, Some(72)), [(0, 1, 70), (1, 1, 71), (2, 3, 72), (5, 4, 73)]);
     assert_eq!(left(&groups, Some(73)), [(0, 1, 70), (1, 1, 71), (2, 4, 72), (6, 3, 73)]);
+}
+
+/// Of queries that repeat in a fixed order all come to be noted.
+#[test]
+fn queries_that_come_in_turns_are_all_noted() {
+    let drawn: Vec<usize> = (0..64_000).filter(|&seen| is_drawn(seen)).collect();
+    assert!(drawn.len().abs_diff(64_000 / NOTE_EVERY) < 400, "{} are drawn", drawn.len());
+    for period in [16, 100, 128, 500] {
+        let noted: BTreeSet<usize> = drawn.iter().map(|seen| seen % period).collect();
+        assert_eq!(noted.len(), period, "of {period} that come in turns");
+    }
 }

@@ -6,10 +6,9 @@ use vstream_attribute::Filter;
 use vstream_index::{Effort, Probe};
 
 use super::super::classes::{class_of, CLASSES};
+use super::super::spread::is_drawn;
 use super::super::window::Audit;
-use super::super::{
-    cpu_seconds, locked, moment, share_of, Auditor, Guard, RecallEstimate, NOTE_EVERY,
-};
+use super::super::{cpu_seconds, locked, moment, share_of, Auditor, Guard, RecallEstimate};
 use super::{is_kept, keep, FilteredAudit, FilteredAudits, FilteredQuery};
 use crate::error::Error;
 use crate::tree::{Thetas, Tree, SHARE_CLASSES};
@@ -32,7 +31,7 @@ impl Guard {
         let shape = self.filtered.shape(filter);
         let seen = self.filtered.note(share, class, shape);
         let is_known = self.filtered.is_known(share, class, shape);
-        if (is_known && !seen.is_multiple_of(NOTE_EVERY)) || !is_kept(filter) {
+        if (is_known && !is_drawn(seen)) || !is_kept(filter) {
             return;
         }
         if let Ok(mut state) = self.state.try_lock() {
