@@ -37,10 +37,10 @@ impl Engine {
 
     /// Fills an engine of [`Engine::borrowing`] from files that another one may write, and leaves them alone.
     pub(crate) fn borrow(&mut self, store: &FileStore, manifest: &Manifest) -> Result<(), Error> {
-        let _paused = self.guard.pause();
+        let paused = self.guard.pause();
         let recovered = recover(store, manifest, self)?;
         self.borrowed = Some((manifest.collection, recovered.state));
-        self.tree.hold_behind();
+        self.tree.hold_behind(paused);
         Ok(())
     }
 
@@ -134,16 +134,18 @@ impl Engine {
     /// same; no row is lost then.
     pub fn shorten_log(&mut self) -> Result<(), Error> {
         let log_bytes = self.journal.as_ref().map_or(0, |journal| journal.stats().log_bytes);
-        match self.settings.memory.is_some() && log_bytes > SHORT_LOG {
-            true => self.checkpoint(),
-            false => Ok(()),
+        if self.settings.memory.is_none() || log_bytes <= SHORT_LOG {
+            return Ok(());
         }
+        // After a sync that fails nothing more is written: the rows are in the log before that.
+        self.flush()?;
+        self.checkpoint()
     }
 
     /// Shortens the log ([`Engine::shorten_log`]), forces everything to the disk and unlocks the directory.
     /// Dropping the engine leaves the log as it is, does the rest, and ignores errors.
     pub fn close(mut self) -> Result<(), Error> {
-        // The log has every row: a flush that fails costs the next open some time.
+        // The log has every row first: a checkpoint that fails costs the next open some time.
         let _ = self.shorten_log();
         self.detach()
     }

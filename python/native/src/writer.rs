@@ -106,7 +106,7 @@ impl Writer {
     /// Forces every write to the disk, gives the directory back and refuses writes from now on.
     /// After an error everything is as before.
     pub(crate) fn close(&mut self) -> Result<(), Failure> {
-        // The log has every row: a flush that fails costs the next open some time.
+        // The log has every row first: a checkpoint that fails costs the next open some time.
         let _ = self.rows.engine_mut().shorten_log();
         self.rows.engine_mut().detach()?;
         self.sealed = true;

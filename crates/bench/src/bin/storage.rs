@@ -437,11 +437,13 @@ fn second_half(queries: &Matrix) -> Vec<u32> {
 
 /// The engine opened anew, without threads that merge.
 fn unmerged(
-    engine: Engine,
+    mut engine: Engine,
     dir: &Path,
     (without, code_memory): (Ablation, Option<u64>),
 ) -> Result<Engine, vstream_engine::Error> {
-    engine.close()?;
+    // Unlike a close this leaves rows in the log.
+    engine.detach()?;
+    drop(engine);
     Engine::builder()
         .dir(dir)
         .adjust(&mut |settings, kept| {

@@ -1,8 +1,8 @@
 //! State that is opened: how long until a collection answers again, as it was or divided over more
 //! partitions?
 //!
-//! 1. An engine takes the rows; some are written once more at the end, so that the log is not empty. It ends
-//!    without a close, as after a crash.
+//! 1. An engine takes the rows; some are written once more at the end, so that the log is not empty. It is
+//!    dropped, which leaves the log as it is.
 //! 2. It is opened, and asked one query.
 //! 3. Partitions take its shards over, one after the other, and each is asked one query. The first part
 //!    is taken once more by an engine with another seed, which must insert every row.

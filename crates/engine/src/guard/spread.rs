@@ -23,6 +23,12 @@ pub(super) fn later(asked: impl DoubleEndedIterator<Item = usize>) -> usize {
     newest_first.take_while(|&then| then > all / 2).count()
 }
 
+/// True of one query in [`NOTE_EVERY`], by how many were seen before it. They are drawn, since queries may come
+/// in turns: every sixteenth of 500 that repeat is one of the same 125.
+pub(super) fn is_drawn(seen: usize) -> bool {
+    SplitMix(seen as u64).next().is_multiple_of(NOTE_EVERY as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,10 +48,4 @@ mod tests {
             assert_eq!(later(audits), 100, "one audit in {step} queries");
         }
     }
-}
-
-/// True of one query in [`NOTE_EVERY`], by how many were seen before it. They are drawn, since queries may come
-/// in turns: every sixteenth of 500 that repeat is one of the same 125.
-pub(super) fn is_drawn(seen: usize) -> bool {
-    SplitMix(seen as u64).next().is_multiple_of(NOTE_EVERY as u64)
 }

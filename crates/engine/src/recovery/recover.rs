@@ -209,7 +209,9 @@ fn recover_segments(
     let state = manifest.base.state;
     let collection = manifest.collection;
     let in_parallel = manifest.journaling.background;
-    let (segments, readers) = (&manifest.base.segments, readers(in_parallel, store));
+    let segments = &manifest.base.segments;
+    let most = segments.iter().map(|segment| segment.rows).max().unwrap_or(0);
+    let readers = readers(in_parallel, store, most);
     let deleted = in_order(segments.len(), readers, &|at| {
         SegmentEntry::read_delete_bitmap(&segments[at], store, collection)
     })?;

@@ -144,7 +144,7 @@ impl Writes {
         if let Some(queue) = queue {
             // If the thread is gone, there is nothing to flush.
             let _ = queue.blocking_send(Box::new(|rows| {
-                // The log has every row: a flush that fails costs the next start some time.
+                // The log has every row first: a checkpoint that fails costs the next start some time.
                 let _ = rows.engine_mut().shorten_log();
                 None
             }));
