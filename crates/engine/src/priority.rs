@@ -56,8 +56,11 @@ pub(crate) fn in_order<T: Send>(
     // Numbers are taken in order: those below the one that failed are taken, and are made.
     let has_failed = AtomicBool::new(false);
     let work = || loop {
+        if has_failed.load(Ordering::Relaxed) {
+            return;
+        }
         let at = next.fetch_add(1, Ordering::Relaxed);
-        if at >= n || has_failed.load(Ordering::Relaxed) {
+        if at >= n {
             return;
         }
         let done = make(at);
