@@ -429,7 +429,9 @@ class Collection(Writes, Reads):
     def close(self) -> None:
         """Flush, if the collection has a directory, and free the memory.
 
-        Closing twice is no error. If the flush fails, the collection stays open.
+        With a limit to memory, and more than a MiB in the log, rows in memory become a segment
+        first, so that the collection is soon open again. Closing twice is no error. If the flush
+        fails, the collection stays open.
         """
         if not self.closed:
             self._native.close()
