@@ -13,7 +13,6 @@ use vstream_segment::Segment;
 use vstream_store::ErrorKind;
 
 use super::{LiveSegment, Tree};
-use crate::guard::Paused;
 use crate::priority::yield_to_others;
 
 /// Pauses of the thread after a read that failed: each is twice the one before.
@@ -35,8 +34,8 @@ impl Tree {
     /// Brings the codes of the present segments to memory in a thread, unless memory for them has a limit. Where
     /// queries need all of them anyway, it returns when they are there.
     ///
-    /// * `paused`: audits of the guard, which scan many codes, are paused for the first round of reads.
-    pub(crate) fn hold_behind(self: &Arc<Tree>, paused: Paused) {
+    /// * `paused`: dropped after the first round of reads; it keeps from the store who would scan many codes.
+    pub(crate) fn hold_behind(self: &Arc<Tree>, paused: impl Send + 'static) {
         if self.residency.is_limited() {
             return;
         }
