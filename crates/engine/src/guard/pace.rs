@@ -26,9 +26,6 @@ const LENT_MAX: f64 = 0.3;
 /// Growth of the collection after which the guard may take as much in advance again: what it knows is of a part
 /// of the rows. It grows so often a few dozen times at most.
 const RENEWED_GROWTH: f64 = 1.5;
-/// Least seconds between two such loans, so that they take a tenth of a core at most: a small collection grows
-/// so often a dozen times in some seconds.
-const RENEWED_AFTER: f64 = LENT_MAX / 0.1;
 /// Part of the share that pays back what was taken in advance.
 const PAID_BACK: f64 = 0.5;
 /// Most seconds that the guard rests before it checks whether it is still wanted.
@@ -83,15 +80,14 @@ struct Budget {
     /// Taken in advance for audits that were urgent. It is paid back out of a part of the share, so
     /// that the audits after them need not wait until all of it is.
     lent: f64,
-    /// Rows when a loan was last to be had anew, and seconds since then.
+    /// Rows when a loan was last to be had anew.
     rows: u64,
-    since: f64,
 }
 
 impl Budget {
     /// Enough for a first decision.
     fn new() -> Budget {
-        Budget { ready: SAVED_MAX, lent: 0.0, rows: 0, since: f64::INFINITY }
+        Budget { ready: SAVED_MAX, lent: 0.0, rows: 0 }
     }
 
     /// True if the guard may make an audit now. While queries go through every code, each of them
@@ -121,7 +117,6 @@ impl Budget {
 
     /// Accounts for `seconds` of wall time with `used` CPU seconds of the guard.
     fn pass(&mut self, seconds: f64, used: f64, pressing: Pressing) {
-        self.since += seconds;
         let paid = self.lent.min(seconds * CPU_SHARE * PAID_BACK);
         self.lent -= paid;
         self.earn(seconds * CPU_SHARE - paid);
@@ -139,9 +134,8 @@ impl Budget {
 
     /// Takes note of the rows: where they have become many more, nothing is owed any more.
     fn grow(&mut self, rows: u64) {
-        let has_grown = rows > self.rows && rows as f64 >= self.rows as f64 * RENEWED_GROWTH;
-        if has_grown && self.since >= RENEWED_AFTER {
-            (self.rows, self.since) = (rows, 0.0);
+        if rows > self.rows && rows as f64 >= self.rows as f64 * RENEWED_GROWTH {
+            self.rows = rows;
             self.lent = 0.0;
             self.ready = self.ready.max(0.0);
         }
@@ -238,19 +232,6 @@ mod tests {
             let made = audits(&mut Budget::new(), 100.0, cost, Pressing::Unasked);
             assert!((1..=most).contains(&made), "{made} audits of {cost} s");
         }
-    }
-
-    /// Of a load that takes seconds, audits that nobody asked for take a small part.
-    #[test]
-    fn a_short_load_is_audited_little() {
-        let (mut budget, mut used) = (Budget::new(), 0.0);
-        // A load that doubles the collection four times a second.
-        for rows in (0..40).map(|step| 1_000 << (step / 2)) {
-            budget.grow(rows);
-            used += audits(&mut budget, 0.125, 0.02, Pressing::Unasked) as f64 * 0.02;
-        }
-        let most = SAVED_MAX + 2.0 * LENT_MAX + CPU_SHARE * 5.0 + 0.1;
-        assert!(used > SAVED_MAX && used < most, "{used} s of audits in five");
     }
 
     #[test]
