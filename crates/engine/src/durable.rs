@@ -192,7 +192,8 @@ impl Replay for Engine {
         let found = found.fold((0, 0u128), |(rows, digest), (more, others)| {
             (rows + more, digest.wrapping_add(others))
         });
-        self.tree.adopt(opened.into_iter().enumerate().collect(), threads(files.in_parallel));
+        let threads = threads(files.readers > 1);
+        self.tree.adopt(opened.into_iter().enumerate().collect(), threads);
         Ok(found)
     }
 

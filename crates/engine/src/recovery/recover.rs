@@ -88,9 +88,7 @@ pub(crate) struct SegmentFiles<'a> {
     pub(crate) entries: Vec<(&'a SegmentEntry, Vec<u8>)>,
     /// By shard, whether its rows are wanted; `None` for all.
     pub(crate) wanted: Option<&'a [bool]>,
-    /// False if the caller's thread must read them, one after the other.
-    pub(crate) in_parallel: bool,
-    /// Threads that may read them.
+    /// Threads that may read them; one if the caller's must, one after the other.
     pub(crate) readers: usize,
 }
 
@@ -208,15 +206,14 @@ fn recover_segments(
 ) -> Result<State, Error> {
     let state = manifest.base.state;
     let collection = manifest.collection;
-    let in_parallel = manifest.journaling.background;
     let segments = &manifest.base.segments;
     let most = segments.iter().map(|segment| segment.rows).max().unwrap_or(0);
-    let readers = readers(in_parallel, store, most);
+    let readers = readers(manifest.journaling.background, store, most);
     let deleted = in_order(segments.len(), readers, &|at| {
         SegmentEntry::read_delete_bitmap(&segments[at], store, collection)
     })?;
     let entries = segments.iter().zip(deleted).collect();
-    let files = SegmentFiles { store, collection, entries, wanted, in_parallel, readers };
+    let files = SegmentFiles { store, collection, entries, wanted, readers };
     let (live, digest) = rows.segments(&files)?;
     if wanted.is_some() {
         return Ok(State { lsn: state.lsn, live, digest });

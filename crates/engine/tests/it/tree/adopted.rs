@@ -13,7 +13,7 @@ use super::counted::counts;
 use super::{journaling, rows, truth, Model};
 use crate::ask;
 
-const DIMENSION: usize = 64;
+pub(super) const DIMENSION: usize = 64;
 const ROWS: u64 = 20_000;
 const SHARDS: u64 = 128;
 
@@ -26,12 +26,12 @@ fn settings(metric: Metric, segments: SegmentIndex) -> Settings {
     }
 }
 
-fn vector(random: &mut SplitMix) -> Vec<f32> {
+pub(super) fn vector(random: &mut SplitMix) -> Vec<f32> {
     let mut at = SplitMix(random.below(300) as u64);
     (0..DIMENSION).map(|_| 1.5 * at.normal() + random.normal()).collect()
 }
 
-fn put(engine: &mut Engine, model: &mut Model, id: u64, version: u64, vector: Vec<f32>) {
+pub(super) fn put(engine: &mut Engine, model: &mut Model, id: u64, version: u64, vector: Vec<f32>) {
     let (code, shard) = (id, (id % SHARDS) as u16);
     let row = Row { id, version, code, shard, vector: &vector, fields: Default::default() };
     engine.upsert(&row).expect("a good row");
@@ -60,7 +60,7 @@ fn of_shards(model: &Model, keep: &dyn Fn(u16) -> bool) -> Model {
 }
 
 /// Compares rows, exact answers and approximate answers with brute force; returns the recall.
-fn check(engine: &Engine, model: &Model) -> f64 {
+pub(super) fn check(engine: &Engine, model: &Model) -> f64 {
     assert_eq!(rows(engine), *model);
     assert_eq!(engine.stats().index.live, model.len() as u64);
     assert_eq!(engine.reader().count(None).expect("rows"), model.len() as u64);

@@ -4,13 +4,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use vstream_engine::{Effort, Element, Engine, IndexKind, Journaling, Metric, Row, Settings};
+use vstream_engine::{Element, Engine, IndexKind, Journaling, Metric, Settings};
 use vstream_vector::SplitMix;
 
-use super::{journaling, rows, truth, Model};
-use crate::ask;
+use super::adopted::{check, put, vector, DIMENSION};
+use super::{journaling, Model};
 
-const DIMENSION: usize = 64;
 const ROWS: u64 = 20_000;
 
 fn settings(memory: Option<u64>) -> Settings {
@@ -23,36 +22,6 @@ fn create(dir: &Path, settings: Settings) -> Engine {
     Engine::builder().dir(dir).journaling(kept).create(settings).expect("an engine")
 }
 
-fn vector(random: &mut SplitMix) -> Vec<f32> {
-    let mut at = SplitMix(random.below(300) as u64);
-    (0..DIMENSION).map(|_| 1.5 * at.normal() + random.normal()).collect()
-}
-
-fn put(engine: &mut Engine, model: &mut Model, id: u64, version: u64, random: &mut SplitMix) {
-    let vector = vector(random);
-    let row = Row { id, version, code: id, shard: 0, vector: &vector, fields: Default::default() };
-    engine.upsert(&row).expect("a good row");
-    model.insert(id, (version, vector));
-}
-
-/// Compares with brute force; returns the recall at an effort that is chosen.
-fn check(engine: &Engine, model: &Model) -> f64 {
-    assert!(rows(engine) == *model, "rows are not those that are there");
-    let (mut random, mut hits) = (SplitMix(78), 0);
-    for _ in 0..40 {
-        let query = vector(&mut random);
-        let expected: Vec<u64> = truth(model, &query, 10).iter().map(|row| row.id).collect();
-        let ids = |effort| {
-            let found = ask(&engine.reader(), &query, 10, effort);
-            found.iter().map(|row| row.id).collect::<Vec<_>>()
-        };
-        assert_eq!(ids(Effort::Exact), expected);
-        let near = ids(Effort::Chosen { probes: 24, refine: Some(300) });
-        hits += near.iter().filter(|id| expected.contains(id)).count();
-    }
-    hits as f64 / 400.0
-}
-
 /// Answers are right while codes are in the files, as they are when they have come to memory, and after
 /// writes that make the filter of ids.
 #[test]
@@ -61,9 +30,9 @@ fn a_borrowed_engine_answers_before_its_codes_are_in_memory() {
         let (dir, mut random) = (tempfile::tempdir().expect("a directory"), SplitMix(5));
         let of_index = Settings { index, ..settings(Some(4 << 20)) };
         let (mut engine, mut model) = (create(dir.path(), of_index), Model::new());
-        (0..ROWS).for_each(|id| put(&mut engine, &mut model, id, 1, &mut random));
+        (0..ROWS).for_each(|id| put(&mut engine, &mut model, id, 1, vector(&mut random)));
         for id in (0..ROWS).step_by(7) {
-            put(&mut engine, &mut model, id, 2, &mut random);
+            put(&mut engine, &mut model, id, 2, vector(&mut random));
         }
         for id in (3..ROWS).step_by(50) {
             engine.delete(id, 3).expect("a delete");
@@ -71,7 +40,7 @@ fn a_borrowed_engine_answers_before_its_codes_are_in_memory() {
         }
         engine.checkpoint().expect("segments");
         // Some are in the log alone.
-        (0..500).for_each(|id| put(&mut engine, &mut model, id * 11, 4, &mut random));
+        (0..500).for_each(|id| put(&mut engine, &mut model, id * 11, 4, vector(&mut random)));
         engine.commit().expect("a commit");
         let mut borrowed = Engine::open_read_only(dir.path()).expect("its rows");
         assert!(borrowed.stats().tree.segments > 1);
@@ -84,7 +53,7 @@ fn a_borrowed_engine_answers_before_its_codes_are_in_memory() {
         }
         assert!((check(&borrowed, &model) - recall).abs() < 0.02);
         for id in (0..2 * ROWS).step_by(13) {
-            put(&mut borrowed, &mut model, id, 5, &mut random);
+            put(&mut borrowed, &mut model, id, 5, vector(&mut random));
         }
         for id in (1..ROWS).step_by(17) {
             borrowed.delete(id, 6).expect("a delete");
@@ -99,12 +68,12 @@ fn a_borrowed_engine_answers_before_its_codes_are_in_memory() {
 fn the_first_write_of_a_borrowed_engine_finds_the_older_row() {
     let (dir, mut random) = (tempfile::tempdir().expect("a directory"), SplitMix(6));
     let (mut engine, mut model) = (create(dir.path(), settings(Some(4 << 20))), Model::new());
-    (0..ROWS).for_each(|id| put(&mut engine, &mut model, id, 1, &mut random));
+    (0..ROWS).for_each(|id| put(&mut engine, &mut model, id, 1, vector(&mut random)));
     engine.checkpoint().expect("segments");
     engine.close().expect("closed");
     let mut borrowed = Engine::open_read_only(dir.path()).expect("its rows");
-    put(&mut borrowed, &mut model, 17, 2, &mut random);
-    put(&mut borrowed, &mut model, ROWS, 2, &mut random);
+    put(&mut borrowed, &mut model, 17, 2, vector(&mut random));
+    put(&mut borrowed, &mut model, ROWS, 2, vector(&mut random));
     borrowed.delete(18, 2).expect("a delete");
     model.remove(&18);
     check(&borrowed, &model);
@@ -117,7 +86,7 @@ fn a_close_shortens_a_long_log_where_memory_has_a_limit() {
     for (memory, written, left) in cases {
         let (dir, mut random) = (tempfile::tempdir().expect("a directory"), SplitMix(7));
         let (mut engine, mut model) = (create(dir.path(), settings(memory)), Model::new());
-        (0..written).for_each(|id| put(&mut engine, &mut model, id, 1, &mut random));
+        (0..written).for_each(|id| put(&mut engine, &mut model, id, 1, vector(&mut random)));
         engine.commit().expect("a commit");
         drop(engine);
         let engine = Engine::open(dir.path()).expect("opened");
