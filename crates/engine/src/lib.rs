@@ -82,7 +82,7 @@ pub use vstream_attribute::{
     FieldsBuffer, Filter, Grouping, HashedName, IdKind, NameHash, Names, Range, Refused,
     RefusedKind, Schema, Test, Value, ValueRef, ATTRIBUTES_MAX, GROUP_ATTRIBUTE, PAYLOAD_BYTES_MAX,
 };
-pub use vstream_index::{share_heaps, take_turns, work_done, SearchStats};
+pub use vstream_index::{answer_soon, share_heaps, take_turns, work_done, SearchStats};
 pub use vstream_store::remote::TierCounts;
 pub use vstream_store::Syncing;
 pub use vstream_vector::{Element, Metric, Neighbor};

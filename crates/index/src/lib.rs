@@ -42,6 +42,14 @@ mod scratch;
 mod settings;
 #[expect(unsafe_code, reason = "blocks of huge pages, whose content their owners decide")]
 mod slab;
+#[cfg_attr(
+    all(target_os = "linux", target_env = "gnu"),
+    expect(
+        unsafe_code,
+        reason = "two calls of the system, which take a structure of this module's"
+    )
+)]
+mod slice;
 pub mod stages;
 mod traits;
 mod turns;
@@ -56,5 +64,6 @@ pub use radius::RadiusBound;
 pub use reach::{depth_from, depth_in_memory, depth_needed, note, positions_of, CodeRanks, Reach};
 pub use rows::{distance, Dictionary, IndexRow, Outlook, RowKey, VectorBuffer, VectorRef};
 pub use scratch::Scratch;
+pub use slice::answer_soon;
 pub use traits::{Applied, IndexSettings, IndexSnapshot, IndexStats, Insert, PinnedRows, Search};
 pub use turns::{take_turns, work_done};

@@ -39,9 +39,12 @@ pub(crate) async fn admit(
         return Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what).into_response();
     }
     match shared.admission.message(body).await {
-        Ok(admitted) => {
-            let request = HttpRequest::from_parts(parts, Body::from(admitted.bytes.clone()));
-            let response = match admitted.bytes.len() {
+        Ok(mut admitted) => {
+            // Another message may have its buffer once it is decoded.
+            let bytes = std::mem::take(&mut admitted.bytes);
+            let length = bytes.len();
+            let request = HttpRequest::from_parts(parts, Body::from(bytes));
+            let response = match length {
                 LARGE.. => shared.heavy.answer(next.run(request)).await,
                 _ => Ok(next.run(request).await),
             };

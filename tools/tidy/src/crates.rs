@@ -31,6 +31,7 @@ const UNSAFE: &[&str] = &[
     "crates/index/src/slab.rs",
     "crates/index/src/slab/region.rs",
     "crates/index/src/slab/tests.rs",
+    "crates/index/src/slice.rs",
     "crates/store/src/ring.rs",
     "java/native/rust/src/",
 ];

@@ -9,6 +9,7 @@ use vstream_store::read_few_at_once;
 
 use super::window::WINDOW_MIN;
 use super::{cpu_seconds, locked, moment, Auditor, Guard, EXACT_LEAVES};
+use crate::priority::yield_to_others;
 use crate::tree::Tree;
 
 /// Share of one core that the guard may take, except while queries wait for a decision.
@@ -26,6 +27,10 @@ const LENT_MAX: f64 = 0.3;
 /// Growth of the collection after which the guard may take as much in advance again: what it knows is of a part
 /// of the rows. It grows so often a few dozen times at most.
 const RENEWED_GROWTH: f64 = 1.5;
+/// Seconds over which growth is measured, and the growth in them above which audits that nobody asked for wait.
+/// At that rate there are a quarter more leaves within four seconds, and audits are stale (`window.rs`).
+const GROWTH_TIME: f64 = 0.25;
+const GROWTH_MAX: f64 = 1.0 / 64.0;
 /// Part of the share that pays back what was taken in advance.
 const PAID_BACK: f64 = 0.5;
 /// Most seconds that the guard rests before it checks whether it is still wanted.
@@ -147,20 +152,50 @@ impl Budget {
     }
 }
 
+/// How fast the collection grows.
+#[derive(Default)]
+struct Growth {
+    /// Rows when the measurement began, and seconds since.
+    rows: Option<u64>,
+    seconds: f64,
+    was_fast: bool,
+}
+
+impl Growth {
+    /// Accounts for `seconds` after which there are `rows`. True while a load would make audits stale before it
+    /// ends: for nobody who has asked yet, they are better made when it ends or slows down.
+    fn is_fast(&mut self, seconds: f64, rows: u64) -> bool {
+        self.seconds += seconds;
+        let before = *self.rows.get_or_insert(rows);
+        let grown = rows.saturating_sub(before) as f64;
+        let is_over = self.seconds >= GROWTH_TIME;
+        // A rest of the thread may have been longer than the time in which growth is measured.
+        let times = (self.seconds / GROWTH_TIME).max(1.0);
+        let is_fast = grown > before as f64 * GROWTH_MAX * times;
+        if is_over || is_fast {
+            (self.rows, self.seconds) = (Some(rows), 0.0);
+            self.was_fast = is_fast;
+        }
+        self.was_fast
+    }
+}
+
 /// Time between two looks whether a paused guard goes on.
 const PAUSED: Duration = Duration::from_millis(20);
 
 /// The guard's thread: audits while the guard and the tree exist.
 pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
-    // The thread is as important as those of queries. Starved on a busy machine, it would make few
-    // audits, queries would go farther, and the machine would stay busy. But an audit takes milliseconds
-    // where a query takes a fraction of one, so it goes in short turns.
+    // An audit takes milliseconds where a query takes a fraction of one. As important as a thread of queries,
+    // this one would compute for as long as queries did before, 4 ms at a time. But starved on a busy machine, it
+    // would make few audits, queries would go farther, and the machine would stay busy. As it is it has a quarter
+    // of a processor that one thread of queries wants whole, which is the most that it takes beside queries.
+    yield_to_others();
     take_turns();
     // An audit reads hundreds of ranges where a query reads some fifty.
     read_few_at_once();
     let mut budget = Budget::new();
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), (0, 0));
-    let mut holds_pages = false;
+    let (mut holds_pages, mut growth, mut passed) = (false, Growth::default(), 0.0);
     loop {
         let (has_audited, pressing) = {
             let Some(guard) = guard.upgrade() else { return };
@@ -173,7 +208,9 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
             }
             let mut auditor = locked(&guard.auditor);
             let pressing = guard.pressing(&search, &auditor);
-            budget.grow(search.rows_about());
+            let rows = search.rows_about();
+            budget.grow(rows);
+            let is_early = growth.is_fast(passed, rows) && pressing == Pressing::Unasked;
             let now = (guard.asked(), guard.filtered.seen());
             let before = std::mem::replace(&mut asked, now);
             if before == (0, 0) && now != before {
@@ -184,7 +221,8 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
                 let filtered = (now.1 - before.1) as f64 * guard.filtered.query_seconds();
                 budget.earn((unfiltered + filtered) * QUERY_SHARE);
             }
-            (budget.allows(pressing) && guard.step(&search, &mut auditor), pressing)
+            let is_allowed = budget.allows(pressing) && !is_early;
+            (is_allowed && guard.step(&search, &mut auditor), pressing)
         };
         // An audit of a large collection takes megabytes in small pieces.
         if holds_pages && !has_audited {
@@ -193,7 +231,8 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
         holds_pages = has_audited;
         let (now, computed) = (Instant::now(), cpu_seconds());
         let used = computed - spent;
-        budget.pass((now - last).as_secs_f64(), used, pressing);
+        passed = (now - last).as_secs_f64();
+        budget.pass(passed, used, pressing);
         (last, spent) = (now, computed);
         let rest = match pressing {
             Pressing::Undecided | Pressing::Unasked if has_audited => 0.001,
@@ -251,6 +290,38 @@ mod tests {
             let most = 10.0 * (LENT_MAX + cost) + 100.0 * CPU_SHARE + SAVED_MAX;
             assert!(used <= most, "{used} s of {most} s, audits of {cost} s");
         }
+    }
+
+    /// Rows of a load at `rate` to which `first` rows had come, looked at every 20 ms: whether it is fast.
+    fn grows_fast(growth: &mut Growth, first: f64, rate: f64, seconds: f64) -> Vec<bool> {
+        let looks = (seconds / 0.02) as usize;
+        (1..=looks)
+            .map(|at| growth.is_fast(0.02, (first + rate * at as f64 * 0.02) as u64))
+            .collect()
+    }
+
+    #[test]
+    fn a_load_is_fast_until_it_ends_or_the_collection_is_large() {
+        let mut growth = Growth::default();
+        assert!(!growth.is_fast(0.02, 300_000), "rows that were there when the guard began");
+        for (first, expected) in [(10_000.0, true), (500_000.0, true), (700_000.0, false)] {
+            let mut growth = Growth::default();
+            growth.is_fast(0.02, first as u64);
+            let looks = grows_fast(&mut growth, first, 40_000.0, 0.6);
+            assert_eq!(looks.last(), Some(&expected), "{first} rows");
+            // It ends: that is known within two measurements.
+            let after = grows_fast(&mut growth, first + 24_000.0, 0.0, 0.6);
+            let late = after.iter().filter(|&&fast| fast).count();
+            assert!(!after[29] && late as f64 * 0.02 <= 2.0 * GROWTH_TIME + 0.02, "{late} looks");
+        }
+        // Rows that come slowly, and a thread that rested for long.
+        let mut growth = Growth::default();
+        growth.is_fast(0.02, 10_000);
+        assert!(grows_fast(&mut growth, 10_000.0, 500.0, 2.0).iter().all(|fast| !fast));
+        let mut growth = Growth::default();
+        growth.is_fast(0.02, 10_000);
+        assert!(!growth.is_fast(2.0, 11_000));
+        assert!(growth.is_fast(2.0, 13_000));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{watch, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
+use vstream_engine::answer_soon;
 
 use crate::limits::Limits;
 
@@ -29,8 +30,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Threads with this name that answer. Errors: a sentence.
 pub(crate) fn threads(name: &str) -> Result<Runtime, String> {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().thread_name(name).build();
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    let runtime = threads.enable_all().thread_name(name).on_thread_start(answer_soon).build();
     runtime.map_err(|error| format!("no threads: {error}"))
 }
 

@@ -8,6 +8,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{header, HeaderMap, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
+use super::spare::Spare;
 use crate::failure::Failure;
 use crate::limits::Limits;
 
@@ -20,9 +21,10 @@ pub(crate) struct Admission {
     /// A permit is a KiB of bodies.
     bodies: Arc<Semaphore>,
     searches: Arc<Semaphore>,
+    spare: Arc<Spare>,
 }
 
-/// A body, which counts as long as this lives.
+/// A body, which counts as long as this lives: what is made of it takes memory, too.
 pub(crate) struct Admitted {
     pub(crate) bytes: Bytes,
     _counted: OwnedSemaphorePermit,
@@ -35,12 +37,17 @@ impl Admission {
             body_bytes: limits.body_bytes,
             bodies: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             searches: Arc::new(Semaphore::new(limits.searches)),
+            spare: Arc::default(),
         }
     }
 
     /// Reads a body. Errors: `LENGTH_REQUIRED` without a length, `PAYLOAD_TOO_LARGE`,
     /// `SERVICE_UNAVAILABLE` if other bodies take all the room, `BAD_REQUEST` if it ends early.
-    pub(crate) async fn body(&self, headers: &HeaderMap, body: Body) -> Result<Admitted, Failure> {
+    pub(crate) async fn body(
+        &self,
+        headers: &HeaderMap,
+        mut body: Body,
+    ) -> Result<Admitted, Failure> {
         let length = headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         let length = match length {
@@ -52,7 +59,8 @@ impl Admission {
             None => 0,
         };
         let counted = self.count(length)?;
-        let bytes = axum::body::to_bytes(body, length as usize).await.map_err(|_| cut())?;
+        let first = frame(&mut body).await?.unwrap_or_default();
+        let bytes = self.whole(first, body, length as usize, cut).await?;
         Ok(Admitted { bytes, _counted: counted })
     }
 
@@ -64,24 +72,50 @@ impl Admission {
     ///
     /// Errors: as [`Admission::body`].
     pub(crate) async fn message(&self, mut body: Body) -> Result<Admitted, Failure> {
-        let mut bytes = Vec::new();
-        while bytes.len() < PREFIX {
-            bytes.extend_from_slice(&frame(&mut body).await?.ok_or_else(cut)?);
+        let mut first = Bytes::new();
+        while first.len() < PREFIX {
+            let some = frame(&mut body).await?.ok_or_else(cut)?;
+            first = if first.is_empty() { some } else { [first, some].concat().into() };
         }
-        let length = bytes[1..PREFIX].iter().fold(0, |length, byte| length << 8 | u64::from(*byte));
+        let length = first[1..PREFIX].iter().fold(0, |length, byte| length << 8 | u64::from(*byte));
         let counted = self.count(length)?;
         let all = PREFIX + length as usize;
-        bytes.reserve_exact(all.saturating_sub(bytes.len()));
-        while let Some(some) = frame(&mut body).await? {
-            bytes.extend_from_slice(&some);
-            if bytes.len() > all {
-                return Err(Failure::bad("a request has one message"));
-            }
-        }
+        let more = || Failure::bad("a request has one message");
+        let bytes = self.whole(first, body, all, more).await?;
         if bytes.len() != all {
             return Err(cut());
         }
-        Ok(Admitted { bytes: bytes.into(), _counted: counted })
+        Ok(Admitted { bytes, _counted: counted })
+    }
+
+    /// Reads the rest of a body, which is copied only where it comes in several frames. Errors: `more` if there
+    /// are more bytes than expected, `BAD_REQUEST` if it ends early.
+    async fn whole(
+        &self,
+        first: Bytes,
+        mut body: Body,
+        expected: usize,
+        more: impl Fn() -> Failure,
+    ) -> Result<Bytes, Failure> {
+        if first.len() > expected {
+            return Err(more());
+        }
+        let mut buffer = None;
+        while let Some(some) = frame(&mut body).await? {
+            if some.is_empty() {
+                continue;
+            }
+            let buffer = buffer.get_or_insert_with(|| {
+                let mut buffer = self.spare.take(expected);
+                buffer.bytes.extend_from_slice(&first);
+                buffer
+            });
+            if buffer.bytes.len() + some.len() > expected {
+                return Err(more());
+            }
+            buffer.bytes.extend_from_slice(&some);
+        }
+        Ok(buffer.map_or(first, Bytes::from_owner))
     }
 
     /// Counts a body. Errors: `PAYLOAD_TOO_LARGE`, and `SERVICE_UNAVAILABLE` if other bodies take all

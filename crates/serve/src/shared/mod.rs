@@ -6,6 +6,7 @@ mod heavy;
 mod leases;
 mod moment;
 mod role;
+mod spare;
 
 use std::sync::Arc;
 
