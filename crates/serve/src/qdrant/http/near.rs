@@ -1,9 +1,10 @@
 //! A vector, or what stands for one.
 
-use std::fmt;
+use std::collections::BTreeMap;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value as Json};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde_json::value::RawValue;
+use serde_json::Error;
 
 use crate::collection::PointId;
 use crate::turns::point_done;
@@ -18,52 +19,68 @@ pub(super) enum Near {
     Other(String),
 }
 
-/// Most numbers for which room is made before they are read.
-const ROOM: usize = 4096;
+/// The numbers of a vector.
+///
+/// Vectors are most of what clients send. What they send has up to 17 digits, since their numbers are of double
+/// precision, and reading these exactly as such takes several times as long as reading them as singles.
+pub(super) struct Numbers(pub(super) Vec<f32>);
+
+impl<'de> Deserialize<'de> for Numbers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Numbers, D::Error> {
+        let raw = <&'de RawValue>::deserialize(deserializer)?;
+        numbers(raw.get()).map(Numbers).map_err(D::Error::custom)
+    }
+}
 
 impl<'de> Deserialize<'de> for Near {
-    /// Reads numbers as they come: vectors are most of what clients send.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Near, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Near;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of numbers, or the id of a point")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Near, A::Error> {
-                let mut vector = Vec::with_capacity(list.size_hint().unwrap_or(0).min(ROOM));
-                while let Some(number) = list.next_element()? {
-                    vector.push(number);
-                }
-                point_done();
-                Ok(Near::Vector(vector))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Near, A::Error> {
-                let mut object = Map::new();
-                while let Some((key, value)) = map.next_entry::<String, Json>()? {
-                    object.insert(key, value);
-                }
-                match (object.remove("nearest"), object.is_empty()) {
-                    (Some(nearest), true) => Near::deserialize(nearest).map_err(de::Error::custom),
-                    _ => {
-                        Ok(Near::Other(object.into_iter().next().map_or(String::new(), |it| it.0)))
-                    }
-                }
-            }
-
-            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Near, E> {
-                Ok(Near::Id(PointId::Number(number)))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Near, E> {
-                PointId::deserialize(de::value::StrDeserializer::new(text)).map(Near::Id)
-            }
-        }
-        deserializer.deserialize_any(Any)
+        let raw = <&'de RawValue>::deserialize(deserializer)?;
+        Near::read(raw.get()).map_err(D::Error::custom)
     }
+}
+
+impl Near {
+    /// * `json`: a whole value.
+    fn read(json: &str) -> Result<Near, Error> {
+        if !json.starts_with('{') {
+            return Near::plain(json);
+        }
+        let mut object: BTreeMap<String, &RawValue> = serde_json::from_str(json)?;
+        match (object.remove("nearest"), object.is_empty()) {
+            (Some(nearest), true) => Near::plain(nearest.get()),
+            _ => Ok(Near::Other(object.into_keys().next().unwrap_or_default())),
+        }
+    }
+
+    fn plain(json: &str) -> Result<Near, Error> {
+        match json.starts_with('[') {
+            true => numbers(json).map(Near::Vector),
+            false => serde_json::from_str(json).map(Near::Id).map_err(|_| expected()),
+        }
+    }
+}
+
+fn expected() -> Error {
+    Error::custom("expected a list of numbers, or the id of a point")
+}
+
+/// The numbers of a list.
+///
+/// * `json`: a whole value, so that what is between two commas of a list is a number, or a part of something that
+///   no number begins or ends with.
+fn numbers(json: &str) -> Result<Vec<f32>, Error> {
+    let list = json.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let list = list.ok_or_else(expected)?.trim_ascii();
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    let count = list.bytes().filter(|&byte| byte == b',').count() + 1;
+    let mut numbers = Vec::with_capacity(count);
+    for number in list.split(',') {
+        numbers.push(number.trim_ascii().parse().map_err(|_| expected())?);
+    }
+    point_done();
+    Ok(numbers)
 }
 
 #[cfg(test)]
@@ -80,8 +97,44 @@ mod tests {
         let other = read("{\"recommend\": {\"positive\": [7]}}").unwrap();
         assert_eq!(other, Near::Other("recommend".to_owned()));
         assert!(matches!(read("{\"nearest\": [1], \"mmr\": {}}").unwrap(), Near::Other(_)));
-        for bad in ["[1, null]", "[\"a\"]", "true", "\"name\"", "-1"] {
+        assert_eq!(read(" [ ] ").unwrap(), Near::Vector(Vec::new()));
+        assert_eq!(serde_json::from_str::<Option<Near>>("null").unwrap(), None);
+        let bad = [
+            "[1, null]",
+            "[\"a\"]",
+            "[\"a,1,b\"]",
+            "[[1, 2], [3]]",
+            "[{\"a\": 1, \"b\": 2}]",
+            "[1, 2,]",
+        ];
+        let worse =
+            ["true", "\"name\"", "-1", "[inf]", "[+1]", "{\"nearest\": {\"nearest\": 7}}", "1.5"];
+        for bad in bad.iter().chain(&worse) {
             assert!(read(bad).is_err(), "{bad}");
         }
+        // However deep what is not supported lies.
+        let deep = format!("{{\"nearest\": {}7{}}}", "[".repeat(100_000), "]".repeat(100_000));
+        assert!(read(&deep).is_err());
+        let deep = format!("{}7{}", "{\"nearest\": ".repeat(100_000), "}".repeat(100_000));
+        assert!(read(&deep).is_err());
+    }
+
+    /// As JSON has them: of single or double precision, with and without exponents.
+    #[test]
+    fn numbers_are_the_nearest_singles() {
+        for number in 0..20_000_u32 {
+            let single = f32::from_bits(number.wrapping_mul(0x9E37_79B9));
+            if single.is_finite() {
+                let double = f64::from(single);
+                for text in [format!("[{double:e}, {single}]"), format!("[{double},\n{single:E}]")]
+                {
+                    let Numbers(read) = serde_json::from_str(&text).expect(&text);
+                    assert_eq!(read, [single, single], "{text}");
+                }
+            }
+        }
+        let Numbers(large) = serde_json::from_str("[1e39, -1e400, 1e-400]").expect("numbers");
+        // The engine refuses what is not finite.
+        assert_eq!(large, [f32::INFINITY, f32::NEG_INFINITY, 0.0]);
     }
 }
