@@ -204,6 +204,10 @@ impl Replay for Engine {
         self.remembered = Some(remembered);
     }
 
+    fn foresee(&mut self, ids: Vec<u64>) {
+        self.tree.writer().foresee(ids);
+    }
+
     fn version_of(&self, id: u64) -> Option<u64> {
         self.tree.writer().find(id).map(|found| found.version)
     }

@@ -101,6 +101,10 @@ impl Replay for Follower<'_> {
 
     fn remembered(&mut self, _: Vec<RememberedDelete>) {}
 
+    fn foresee(&mut self, ids: Vec<u64>) {
+        Replay::foresee(self.engine, ids);
+    }
+
     fn version_of(&self, id: u64) -> Option<u64> {
         Replay::version_of(self.engine, id)
     }

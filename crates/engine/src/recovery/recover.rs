@@ -73,6 +73,9 @@ pub(crate) trait Replay {
     /// Takes the deletes that a checkpoint remembered, in place of those of records so far.
     fn remembered(&mut self, deletes: Vec<RememberedDelete>);
 
+    /// Looks up together rows that the next changes are about.
+    fn foresee(&mut self, _ids: Vec<u64>) {}
+
     /// Returns the version of the living row of `id`.
     fn version_of(&self, id: u64) -> Option<u64>;
 

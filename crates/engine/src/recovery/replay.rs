@@ -45,6 +45,7 @@ impl<'a> GroupReplay<'a> {
         let mut records = ByteReader::new(records);
         let element = stored_element(self.settings);
         let vector_bytes = self.settings.dimension * element.bytes();
+        self.rows.foresee(ids(records, header.records, vector_bytes));
         for lsn in (header.first_lsn..).take(header.records as usize) {
             let Some(record) = Record::take(&mut records, vector_bytes) else {
                 return Err("a record that cannot be".to_owned());
@@ -53,6 +54,7 @@ impl<'a> GroupReplay<'a> {
                 self.record(record, element)?;
             }
         }
+        self.rows.foresee(Vec::new());
         if !records.is_empty() {
             return Err("bytes are left over after its records".to_owned());
         }
@@ -138,4 +140,18 @@ impl<'a> GroupReplay<'a> {
         }
         Ok(())
     }
+}
+
+/// The ids of the rows that records change, up to the first that cannot be.
+fn ids(mut records: ByteReader<'_>, count: u32, vector_bytes: usize) -> Vec<u64> {
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        match Record::take(&mut records, vector_bytes) {
+            Some(Record::Upsert { key: RowKey { id, .. }, .. }) => ids.push(id),
+            Some(Record::Update { id, .. } | Record::Delete { id, .. }) => ids.push(id),
+            Some(Record::Remember { .. }) => {}
+            None => break,
+        }
+    }
+    ids
 }

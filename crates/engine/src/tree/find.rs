@@ -1,5 +1,6 @@
 //! Finds an id among the segments, as the writer sees them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::LiveSegment;
@@ -33,4 +34,53 @@ pub(super) fn find_live(segments: &[Arc<LiveSegment>], id: u64) -> Option<(usize
         end = first;
     }
     None
+}
+
+/// Where rows of segments were when they were looked up together, for writes that follow.
+#[derive(Default)]
+pub(super) struct Foreseen {
+    /// By id: the number of the segment, its position, and the row there.
+    rows: HashMap<u64, (u64, usize, u32)>,
+}
+
+impl Foreseen {
+    /// Looks ids up in each segment in turn, whose table stays in the processor's cache meanwhile. What was
+    /// foreseen before is forgotten.
+    ///
+    /// Cost: a third or less of as many calls of [`find_live`].
+    pub(super) fn look_up(&mut self, segments: &[Arc<LiveSegment>], mut ids: Vec<u64>) {
+        self.rows.clear();
+        let (mut buckets, mut found) = ([0; TOGETHER], Vec::new());
+        for (at, live) in segments.iter().enumerate().rev() {
+            for (chunk, ids) in ids.chunks(TOGETHER).enumerate() {
+                for (bucket, &id) in buckets.iter_mut().zip(ids) {
+                    *bucket = live.ids.approach(id);
+                }
+                for &bucket in &buckets[..ids.len()] {
+                    live.ids.prefetch(bucket);
+                }
+                for (place, (&bucket, &id)) in buckets.iter().zip(ids).enumerate() {
+                    if let Some(row) = live.find_in(bucket, id) {
+                        self.rows.insert(id, (live.number, at, row));
+                        found.push(chunk * TOGETHER + place);
+                    }
+                }
+            }
+            // From the last on, so that none that is left has moved.
+            for place in found.drain(..).rev() {
+                ids.swap_remove(place);
+            }
+        }
+    }
+
+    /// The row of an id, if it was foreseen and is still there.
+    pub(super) fn find(&self, segments: &[Arc<LiveSegment>], id: u64) -> Option<(usize, u32)> {
+        if self.rows.is_empty() {
+            return None;
+        }
+        let &(number, at, row) = self.rows.get(&id)?;
+        // A row of an id lives in one place, and a number is of one file.
+        let live = segments.get(at).filter(|live| live.number == number)?;
+        live.is_live(row).then_some((at, row))
+    }
 }

@@ -15,7 +15,7 @@ use vstream_store::Store;
 
 pub(crate) use self::room::Room;
 use self::room::{wall, WAIT};
-use super::find::find_live;
+use super::find::{find_live, Foreseen};
 use super::known_ids::KnownIds;
 use super::residence::Arrivals;
 use super::{make_index, Leaves, LiveSegment, Tree, View};
@@ -105,6 +105,8 @@ pub(super) struct Writing {
     pub(super) known: KnownIds,
     /// True if the first write makes it, of all segments that are there then.
     pub(super) knows_later: bool,
+    /// Rows that the next writes are about.
+    foreseen: Foreseen,
     /// See [`View::since`].
     since: u64,
     /// Writes since the memtable's bytes were counted. A row with large fields counts as several.
@@ -158,6 +160,7 @@ impl Writing {
             leaves,
             known: KnownIds::default(),
             knows_later: false,
+            foreseen: Foreseen::default(),
             since: 0,
             writes,
             writes_max,
@@ -223,7 +226,8 @@ impl Writing {
         if !self.known.may_have(id) {
             return None;
         }
-        let (at, row) = find_live(&self.segments, id)?;
+        let foreseen = self.foreseen.find(&self.segments, id);
+        let (at, row) = foreseen.or_else(|| find_live(&self.segments, id))?;
         let version = self.segments[at].ids.version(row);
         Some(Found { version, place: Place::Segment(at, row) })
     }
@@ -291,6 +295,15 @@ impl Writer<'_> {
     /// The live row of an id.
     pub(crate) fn find(&self, id: u64) -> Option<Found> {
         self.writing.find(id)
+    }
+
+    /// Looks up together what the next writes are about. Cost: a third or less of looking up each.
+    ///
+    /// * `ids`: of rows that are mostly there.
+    pub(crate) fn foresee(&mut self, mut ids: Vec<u64>) {
+        let Writing { segments, known, foreseen, .. } = &mut *self.writing;
+        ids.retain(|&id| known.may_have(id));
+        foreseen.look_up(segments, ids);
     }
 
     /// The shard of the row of an id that is in no segment.
