@@ -13,7 +13,12 @@ pub fn yield_to_others() {
     const NICE: i32 = 5;
     // On Linux this concerns the thread alone. Where it is refused, it is merely less kind.
     #[cfg(target_os = "linux")]
-    let _refused = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
+    {
+        let this = Some(rustix::thread::gettid());
+        if rustix::process::getpriority_process(this).is_ok_and(|nice| nice < NICE) {
+            let _refused = rustix::process::setpriority_process(this, NICE);
+        }
+    }
 }
 
 /// Threads that read files of a store that is far, most of which wait, and the rows of these files together: a

@@ -27,10 +27,12 @@ const LENT_MAX: f64 = 0.3;
 /// Growth of the collection after which the guard may take as much in advance again: what it knows is of a part
 /// of the rows. It grows so often a few dozen times at most.
 const RENEWED_GROWTH: f64 = 1.5;
-/// Seconds over which growth is measured, and the growth in them above which audits that nobody asked for wait.
-/// At that rate there are a quarter more leaves within four seconds, and audits are stale (`window.rs`).
+/// Seconds over which growth is measured, and the growth in them above which a load is fast: audits are stale within
+/// two seconds, when a tenth of the rows is new (`window.rs`).
 const GROWTH_TIME: f64 = 0.25;
 const GROWTH_MAX: f64 = 1.0 / 64.0;
+/// Rows that are no growth in that time: they are estimated by leaves.
+const GROWTH_LEAST: u64 = 512;
 /// Part of the share that pays back what was taken in advance.
 const PAID_BACK: f64 = 0.5;
 /// Most seconds that the guard rests before it checks whether it is still wanted.
@@ -162,16 +164,17 @@ struct Growth {
 }
 
 impl Growth {
-    /// Accounts for `seconds` after which there are `rows`. True while a load would make audits stale before it
-    /// ends: for nobody who has asked yet, they are better made when it ends or slows down.
+    /// Accounts for `seconds` after which there are `rows`. True while a load makes audits stale at once. As long as
+    /// nobody has asked, they can wait until it ends or slows down.
     fn is_fast(&mut self, seconds: f64, rows: u64) -> bool {
         self.seconds += seconds;
         let before = *self.rows.get_or_insert(rows);
-        let grown = rows.saturating_sub(before) as f64;
+        let grown = rows.saturating_sub(before);
         let is_over = self.seconds >= GROWTH_TIME;
         // A rest of the thread may have been longer than the time in which growth is measured.
         let times = (self.seconds / GROWTH_TIME).max(1.0);
-        let is_fast = grown > before as f64 * GROWTH_MAX * times;
+        let most = before as f64 * GROWTH_MAX * times;
+        let is_fast = grown > GROWTH_LEAST && grown as f64 > most;
         if is_over || is_fast {
             (self.rows, self.seconds) = (Some(rows), 0.0);
             self.was_fast = is_fast;
@@ -187,15 +190,15 @@ const PAUSED: Duration = Duration::from_millis(20);
 pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
     // An audit takes milliseconds where a query takes a fraction of one. As important as a thread of queries,
     // this one would compute for as long as queries did before, 4 ms at a time. But starved on a busy machine, it
-    // would make few audits, queries would go farther, and the machine would stay busy. As it is it has a quarter
-    // of a processor that one thread of queries wants whole, which is the most that it takes beside queries.
+    // would make few audits, queries would go farther, and the machine would stay busy. Beside one thread of
+    // queries that wants a whole processor it gets a quarter of it.
     yield_to_others();
     take_turns();
     // An audit reads hundreds of ranges where a query reads some fifty.
     read_few_at_once();
     let mut budget = Budget::new();
     let (mut last, mut spent, mut asked) = (Instant::now(), cpu_seconds(), (0, 0));
-    let (mut holds_pages, mut growth, mut passed) = (false, Growth::default(), 0.0);
+    let (mut holds_pages, mut growth, mut looked) = (false, Growth::default(), last);
     loop {
         let (has_audited, pressing) = {
             let Some(guard) = guard.upgrade() else { return };
@@ -204,13 +207,15 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
                 drop((guard, search));
                 std::thread::sleep(PAUSED);
                 last = Instant::now();
+                (growth, looked) = (Growth::default(), last);
                 continue;
             }
             let mut auditor = locked(&guard.auditor);
             let pressing = guard.pressing(&search, &auditor);
             let rows = search.rows_about();
             budget.grow(rows);
-            let is_early = growth.is_fast(passed, rows) && pressing == Pressing::Unasked;
+            let since = std::mem::replace(&mut looked, Instant::now());
+            let is_fast = growth.is_fast((looked - since).as_secs_f64(), rows);
             let now = (guard.asked(), guard.filtered.seen());
             let before = std::mem::replace(&mut asked, now);
             if before == (0, 0) && now != before {
@@ -221,6 +226,7 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
                 let filtered = (now.1 - before.1) as f64 * guard.filtered.query_seconds();
                 budget.earn((unfiltered + filtered) * QUERY_SHARE);
             }
+            let is_early = is_fast && now == (0, 0);
             let is_allowed = budget.allows(pressing) && !is_early;
             (is_allowed && guard.step(&search, &mut auditor), pressing)
         };
@@ -231,8 +237,7 @@ pub(super) fn watch(guard: &Weak<Guard>, search: &Weak<Tree>) {
         holds_pages = has_audited;
         let (now, computed) = (Instant::now(), cpu_seconds());
         let used = computed - spent;
-        passed = (now - last).as_secs_f64();
-        budget.pass(passed, used, pressing);
+        budget.pass((now - last).as_secs_f64(), used, pressing);
         (last, spent) = (now, computed);
         let rest = match pressing {
             Pressing::Undecided | Pressing::Unasked if has_audited => 0.001,
@@ -295,9 +300,9 @@ mod tests {
     /// Rows of a load at `rate` to which `first` rows had come, looked at every 20 ms: whether it is fast.
     fn grows_fast(growth: &mut Growth, first: f64, rate: f64, seconds: f64) -> Vec<bool> {
         let looks = (seconds / 0.02) as usize;
-        (1..=looks)
-            .map(|at| growth.is_fast(0.02, (first + rate * at as f64 * 0.02) as u64))
-            .collect()
+        // Rows are known by their leaves, of 256 or so.
+        let rows = |at: usize| (first + rate * at as f64 * 0.02) as u64 / 256 * 256;
+        (1..=looks).map(|at| growth.is_fast(0.02, rows(at))).collect()
     }
 
     #[test]

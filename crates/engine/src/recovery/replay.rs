@@ -45,7 +45,9 @@ impl<'a> GroupReplay<'a> {
         let mut records = ByteReader::new(records);
         let element = stored_element(self.settings);
         let vector_bytes = self.settings.dimension * element.bytes();
-        self.rows.foresee(ids(records, header.records, vector_bytes));
+        if header.first_lsn + u64::from(header.records) > self.state.lsn + 1 {
+            self.rows.foresee(ids(records, header.records, vector_bytes));
+        }
         for lsn in (header.first_lsn..).take(header.records as usize) {
             let Some(record) = Record::take(&mut records, vector_bytes) else {
                 return Err("a record that cannot be".to_owned());

@@ -46,8 +46,6 @@ pub(super) struct Foreseen {
 impl Foreseen {
     /// Looks ids up in each segment in turn, whose table stays in the processor's cache meanwhile. What was
     /// foreseen before is forgotten.
-    ///
-    /// Cost: a third or less of as many calls of [`find_live`].
     pub(super) fn look_up(&mut self, segments: &[Arc<LiveSegment>], mut ids: Vec<u64>) {
         self.rows.clear();
         let (mut buckets, mut found) = ([0; TOGETHER], Vec::new());

@@ -297,7 +297,7 @@ impl Writer<'_> {
         self.writing.find(id)
     }
 
-    /// Looks up together what the next writes are about. Cost: a third or less of looking up each.
+    /// Looks up together what the next writes are about.
     ///
     /// * `ids`: of rows that are mostly there.
     pub(crate) fn foresee(&mut self, mut ids: Vec<u64>) {

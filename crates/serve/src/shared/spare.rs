@@ -1,5 +1,5 @@
-//! Buffers of large bodies, used again: the heap gives each block of that size new pages, and the system
-//! clears them one by one, which took as long as reading the body.
+//! Buffers of large bodies, used again: the heap gives each block of that size new pages, which the system
+//! clears one by one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
