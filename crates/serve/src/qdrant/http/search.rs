@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::near::{Near, Numbers};
+use super::near::Near;
 use super::wire::{Body, Reply, WithPayload, WithVector};
 use crate::failure::Failure;
 use crate::qdrant::call::Call;
@@ -38,7 +38,7 @@ pub(super) struct Queried {
 /// A query by `points/search`, which is older.
 #[derive(Deserialize)]
 pub(super) struct Searched {
-    vector: Numbers,
+    vector: Vec<f32>,
     filter: Option<Json>,
     params: Option<Params>,
     score_threshold: Option<f32>,
@@ -51,7 +51,7 @@ pub(super) struct Searched {
 impl From<Searched> for Queried {
     fn from(searched: Searched) -> Queried {
         Queried {
-            query: Some(Near::Vector(searched.vector.0)),
+            query: Some(Near::Vector(searched.vector)),
             prefetch: None,
             using: None,
             filter: searched.filter,

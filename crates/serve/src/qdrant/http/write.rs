@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use super::collections::changed;
-use super::near::{Near, Numbers};
+use super::near::Near;
 use super::wire::{Asked, Body, Payload, Reply, Updated};
 use crate::collection::PointId;
 use crate::failure::Failure;
@@ -38,7 +38,7 @@ struct Given {
 #[derive(Deserialize)]
 struct Columns {
     ids: Vec<PointId>,
-    vectors: Vec<Numbers>,
+    vectors: Vec<Vec<f32>>,
     #[serde(default)]
     payloads: Option<Vec<Payload>>,
 }
@@ -79,7 +79,7 @@ impl Columns {
             )));
         }
         let points = ids.into_iter().zip(vectors).zip(payloads);
-        let point = |((id, Numbers(vector)), payload): ((_, Numbers), Payload)| NewPoint {
+        let point = |((id, vector), payload): ((_, _), Payload)| NewPoint {
             id,
             vector,
             payload: payload.unwrap_or_default(),
