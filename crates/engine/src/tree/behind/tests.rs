@@ -24,7 +24,7 @@ fn put(engine: &mut Engine, id: u64, version: u64, random: &mut SplitMix) {
     engine.upsert(&row).expect("a good row");
 }
 
-/// A collection in segments, and nothing in its log.
+/// A collection in segments which no merge changes any more, and nothing in its log.
 fn collection(dir: &Path, metric: Metric, guard: bool) -> Engine {
     let memory = Some(4 << 20);
     let settings = Settings::new(DIMENSION, metric, Element::F32);
@@ -35,6 +35,7 @@ fn collection(dir: &Path, metric: Metric, guard: bool) -> Engine {
     let mut random = SplitMix(3);
     (0..ROWS).for_each(|id| put(&mut engine, id, 1, &mut random));
     engine.checkpoint().expect("segments");
+    engine.compact().expect("merged segments");
     engine
 }
 
