@@ -45,7 +45,8 @@ impl<'a> GroupReplay<'a> {
         let mut records = ByteReader::new(records);
         let element = stored_element(self.settings);
         let vector_bytes = self.settings.dimension * element.bytes();
-        if header.first_lsn + u64::from(header.records) > self.state.lsn + 1 {
+        let is_new = header.first_lsn + u64::from(header.records) > self.state.lsn + 1;
+        if is_new {
             self.rows.foresee(ids(records, header.records, vector_bytes));
         }
         for lsn in (header.first_lsn..).take(header.records as usize) {
@@ -56,7 +57,9 @@ impl<'a> GroupReplay<'a> {
                 self.record(record, element)?;
             }
         }
-        self.rows.foresee(Vec::new());
+        if is_new {
+            self.rows.foresee(Vec::new());
+        }
         if !records.is_empty() {
             return Err("bytes are left over after its records".to_owned());
         }
