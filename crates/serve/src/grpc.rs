@@ -40,8 +40,7 @@ pub(crate) async fn admit(
     }
     match shared.admission.message(body).await {
         Ok(mut admitted) => {
-            // Another message may have its buffer once it is decoded.
-            let bytes = std::mem::take(&mut admitted.bytes);
+            let bytes = admitted.take_bytes();
             let length = bytes.len();
             let request = HttpRequest::from_parts(parts, Body::from(bytes));
             let response = match length {

@@ -45,8 +45,8 @@ pub(super) async fn post(
     let (parts, body) = request.into_parts();
     check_local(&parts.headers)?;
     check_head(&parts.headers)?;
-    let admitted = shared.admission.body(&parts.headers, body).await?;
-    let bytes = admitted.bytes.clone();
+    let mut admitted = shared.admission.body(&parts.headers, body).await?;
+    let bytes = admitted.take_bytes();
     let read = match bytes.len() {
         LARGE.. => shared.heavy.run(move || Message::read(&bytes)).await?,
         _ => Message::read(&bytes),

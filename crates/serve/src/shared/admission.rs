@@ -30,6 +30,13 @@ pub(crate) struct Admitted {
     _counted: OwnedSemaphorePermit,
 }
 
+impl Admitted {
+    /// Takes the bytes, so that another body may have their buffer once they are read. The body counts as before.
+    pub(crate) fn take_bytes(&mut self) -> Bytes {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
 impl Admission {
     pub(crate) fn new(limits: &Limits) -> Admission {
         let permits = (limits.bodies_bytes.max(limits.body_bytes) >> 10) as usize + 1;

@@ -30,8 +30,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Shared>> for Body<T> 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Body<T>, Failure> {
         let (parts, body) = request.into_parts();
         let mut admitted = shared.admission.body(&parts.headers, body).await?;
-        // Another body may have its buffer once it is parsed.
-        let bytes = std::mem::take(&mut admitted.bytes);
+        let bytes = admitted.take_bytes();
         let value = match bytes.len() {
             // Without a body there may still be nothing to say.
             0 => serde_json::from_slice(b"{}"),
