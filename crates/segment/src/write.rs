@@ -14,11 +14,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use vstream_index::stages::form_of;
-use vstream_quantize::rabitq::{clear, encode, pack_lane, Rotation, BLOCK};
+use vstream_quantize::rabitq::{clear, encode_measured, pack_lane, Rotation, BLOCK};
 use vstream_store::blocks::{seal, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::codec::{Encoder, Policy, Shape, BLOCK_ROWS, DIMENSION_MAX};
 use vstream_store::{Error, ErrorKind, FileWriter, Store};
-use vstream_vector::{kernels, Element, Metric};
+use vstream_vector::{Element, Metric};
 
 use crate::arrange::arrange;
 use crate::centroid::StoredCentroid;
@@ -421,11 +421,12 @@ impl SegmentWriter {
         for (codes, block) in blocks {
             clear(codes);
             for (lane, row) in block.chunks_exact(padded).enumerate() {
-                let factors = encode(form, row, &centroid, &mut bits);
+                // Not the kernel of distances: its last bit depends on the processor, and a file
+                // should not.
+                let (factors, squared) = encode_measured(form, row, &centroid, &mut bits);
                 let misplaced = usize::from(defect::active(Defect::CodesMisplaced));
                 pack_lane(codes, padded, lane ^ misplaced, &bits, factors);
-                let reach = kernels::l2_squared(row, &centroid).sqrt();
-                entry.reach = entry.reach.max(reach.min(f32::MAX));
+                entry.reach = entry.reach.max(squared.sqrt().min(f32::MAX));
             }
         }
         self.postings.push(posting);

@@ -36,6 +36,6 @@ mod tests;
 
 pub use crate::Form;
 pub use block::{block_bytes, clear, copy_lane, pack_lane, unpack_lane, BLOCK};
-pub use encode::{encode, Factors};
+pub use encode::{encode, encode_measured, Factors};
 pub use query::QueryTable;
 pub use rotation::Rotation;
