@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use vstream_quantize::rabitq::{encode, extended, BLOCK};
+use vstream_quantize::rabitq::{encode_measured, extended, BLOCK};
 use vstream_quantize::scalar8::ScanScratch;
 use vstream_quantize::Form;
 use vstream_vector::kernels;
@@ -208,14 +208,15 @@ impl Cluster {
             }
             match row.code {
                 Code::Rotated(rotated) => {
-                    state.leaf.widen(kernels::l2_squared(rotated, centroid).sqrt());
                     if let Some(pen) = &mut state.fine_pen {
                         fine.resize(extended::code_bytes(padded), 0);
                         let factors = extended::encode(shared.form, rotated, centroid, &mut fine);
                         fine.extend_from_slice(&factors.to_bytes());
                         state.leaf.chunk(chunk).push_fine(pen, &fine);
                     }
-                    let factors = encode(shared.form, rotated, centroid, &mut bits);
+                    let (factors, squared) =
+                        encode_measured(shared.form, rotated, centroid, &mut bits);
+                    state.leaf.widen(squared.sqrt());
                     codes.push(padded, &bits, factors);
                 }
                 Code::Copied { block, lane, fine } => {
