@@ -3,13 +3,13 @@
 #![forbid(unsafe_code)]
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use vstream_bench::runbook::RunbookError;
-use vstream_bench::serve::{prepare, run, run_replica, ServeSettings};
+use vstream_bench::serve::{answer_turns, prepare, run, run_replica, ServeSettings};
 use vstream_vector::Metric;
 
 /// Measures a server on one core from a client on another, and the engine in the process.
@@ -53,6 +53,9 @@ struct Arguments {
     /// JSON to write.
     #[arg(long, value_name = "FILE.json")]
     out: PathBuf,
+    /// Answer in turns for the collection of this folder: this program calls itself so.
+    #[arg(long, value_name = "FOLDER", hide = true)]
+    engine: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -67,6 +70,13 @@ fn main() -> ExitCode {
 
 fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
     let io = |what: &str, error: std::io::Error| RunbookError::Io(format!("{what}: {error}."));
+    if let Some(folder) = &arguments.engine {
+        return answer_turns(folder, &arguments.queries, arguments.metric);
+    }
+    let engine = |folder: &Path| {
+        let own = std::env::args().skip(1);
+        own.chain(["--engine".to_owned(), folder.display().to_string()]).collect()
+    };
     let data = (arguments.data.as_path(), arguments.rows);
     let (base, queries) = prepare(data, &arguments.queries, arguments.metric, &arguments.dir)?;
     let settings = ServeSettings {
@@ -74,6 +84,7 @@ fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
         directory: &arguments.dir,
         metric: arguments.metric,
         phase: Duration::from_secs(arguments.phase),
+        engine: &engine,
         rates: arguments.rates.clone(),
         store: arguments.store.as_deref(),
         starts_alone: arguments.starts,

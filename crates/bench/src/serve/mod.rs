@@ -1,7 +1,7 @@
 //! What serving over HTTP and gRPC costs beside the engine in the process, and what writes cost queries.
 //!
-//! The server is a process of its own on the first core, the client on the second. The engine in the
-//! process gets the first core too, after the server has ended.
+//! The server is a process of its own on the first core, the client on the second. The engine in a process
+//! is on the first core too, in turns with the server.
 
 mod client;
 mod replica;
@@ -10,21 +10,23 @@ mod server;
 mod service;
 mod traffic;
 mod transport;
+mod turns;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::thread::{sched_setaffinity, CpuSet};
 use serde::Serialize;
-use vstream_engine::{Effort, Engine, Query, Scratch, With};
 use vstream_vector::Metric;
 
 pub use self::service::{measure_service, ServiceReport, ServiceSettings};
 
 pub use self::replica::{run_replica, ReplicaReport};
-use self::server::Server;
+use self::server::{Reached, Server};
 use self::traffic::{closed, fill, open, recall, streaming};
 use self::transport::{Grpc, Http, Transport};
+pub use self::turns::answer_turns;
+use self::turns::{in_turns, InTurns};
 use crate::runbook::{Matrix, RunbookError};
 use crate::times::Percentiles;
 
@@ -50,6 +52,8 @@ pub struct ServeSettings<'a> {
     pub metric: Metric,
     /// Time of each phase.
     pub phase: Duration,
+    /// Arguments of this program with which it calls [`answer_turns`] for a folder.
+    pub engine: &'a dyn Fn(&Path) -> Vec<String>,
     /// Rows per second that arrive while queries are timed.
     pub rates: Vec<u64>,
     /// Empty place in an object store to which the collection of replicas is pushed; `None`: it is not.
@@ -73,10 +77,11 @@ struct Served {
     upserts_per_s: f64,
     served_per_s: f64,
     served_recall: f64,
-    /// Leaves that a query visited, at the server and in the process.
+    /// Leaves that a query visited, and rows whose exact distance it took.
     probes: usize,
-    in_process_per_s: f64,
-    in_process_with_rows_per_s: f64,
+    refined_rows: usize,
+    /// Once more, after all that follows, beside the engine in a process.
+    in_turns: InTurns,
     half_load: Percentiles,
     /// One connection, 100 queries per second, nothing else.
     idle: Percentiles,
@@ -90,18 +95,12 @@ pub fn run(
     queries: &Matrix,
     settings: &ServeSettings<'_>,
 ) -> Result<ServeReport, RunbookError> {
-    let mut transports =
+    let transports =
         vec![served::<Http>(base, queries, settings)?, served::<Grpc>(base, queries, settings)?];
-    // An engine leaves a thread in this process that gives heap back, for which a client would wait.
-    for served in &mut transports {
-        let folder = settings.directory.join(served.transport);
-        (served.in_process_per_s, served.in_process_with_rows_per_s) =
-            in_process(queries, &folder, settings.phase, served.probes)?;
-    }
     Ok(ServeReport { rows: base.rows(), dimension: base.dimension, transports })
 }
 
-/// Measures one way to a server, but for the engine in the process.
+/// Measures one way to a server.
 fn served<T: Transport>(
     base: &Matrix,
     queries: &Matrix,
@@ -112,7 +111,7 @@ fn served<T: Transport>(
     let server = Server::start(settings.command, &folder)?;
     let upserts_per_s = fill::<T>(&server, base, settings.metric, &serde_json::json!({}))?;
     let questions: Vec<_> = (0..queries.rows()).map(|at| T::question(queries.row(at))).collect();
-    let (served_per_s, probes) = settled::<T>(&server, &questions, settings.phase)?;
+    let (served_per_s, effort) = settled::<T>(&server, &questions, settings.phase)?;
     let served_recall = recall::<T>(&server, base, queries, &questions)?;
     let half = served_per_s / 2.0;
     let half_load = open::<T>(&server, &questions, half, settings.phase, CONNECTIONS)?;
@@ -121,35 +120,44 @@ fn served<T: Transport>(
     for &rate in &settings.rates {
         beside.push(streaming::<T>(&server, base, &questions, rate, settings.phase * 2)?);
     }
+    drop(server);
+    let copied = settings.directory.join("copy");
+    copy(&folder, &copied)?;
+    let server = Server::start(settings.command, &folder)?;
+    settled::<T>(&server, &questions, settings.phase)?;
+    let engine = (settings.engine)(&copied);
+    let in_turns = in_turns::<T>(&server, &questions, settings.phase, &engine)?;
+    std::fs::remove_dir_all(&copied)
+        .map_err(|error| RunbookError::Io(format!("Cannot remove the copy: {error}.")))?;
     Ok(Served {
         transport: T::NAME,
         upserts_per_s,
         served_per_s,
         served_recall,
-        probes,
-        in_process_per_s: 0.0,
-        in_process_with_rows_per_s: 0.0,
+        probes: effort.probes,
+        refined_rows: effort.refine,
+        in_turns,
         half_load,
         idle,
         beside,
     })
 }
 
-/// Queries per second, and the leaves that each visited: asks until the recall guard visits as many as
+/// Queries per second, and how far each went: asks until the recall guard visits as many leaves as
 /// before, for [`SETTLING`] phases at most.
 fn settled<T: Transport>(
     server: &Server,
     questions: &[T::Question],
     phase: Duration,
-) -> Result<(f64, usize), RunbookError> {
+) -> Result<(f64, Reached), RunbookError> {
     closed::<T>(server, questions, phase)?;
-    let mut before = server.probes()?;
+    let mut before = server.effort()?;
     let mut turn = 0;
     loop {
         let per_s = closed::<T>(server, questions, phase)?;
-        let after = server.probes()?;
+        let after = server.effort()?;
         turn += 1;
-        if before.abs_diff(after) * 20 <= before || turn == SETTLING {
+        if before.probes.abs_diff(after.probes) * 20 <= before.probes || turn == SETTLING {
             return Ok((per_s, before.midpoint(after)));
         }
         before = after;
@@ -164,18 +172,25 @@ pub fn prepare(
     metric: Metric,
     directory: &Path,
 ) -> Result<(Matrix, Matrix), RunbookError> {
-    let mut base = Matrix::read(data, rows)?;
-    let mut queries = Matrix::read(queries, Some(1_000))?;
+    let (mut base, queries) = (Matrix::read(data, rows)?, read_queries(queries, metric)?);
     if metric == Metric::Cosine {
         // The truth is taken by squared distances, whose order is then the same.
         base.normalise();
-        queries.normalise();
     }
     if directory.exists() {
         std::fs::remove_dir_all(directory)
             .map_err(|error| RunbookError::Io(format!("Cannot remove the folder: {error}.")))?;
     }
     Ok((base, queries))
+}
+
+/// The first thousand queries. Errors: those of the file.
+fn read_queries(file: &Path, metric: Metric) -> Result<Matrix, RunbookError> {
+    let mut queries = Matrix::read(file, Some(1_000))?;
+    if metric == Metric::Cosine {
+        queries.normalise();
+    }
+    Ok(queries)
 }
 
 fn pin(core: usize) -> Result<(), RunbookError> {
@@ -189,35 +204,20 @@ fn path(rest: &str) -> String {
     format!("/collections/{COLLECTION}{rest}")
 }
 
-/// Queries per second of the same collection in this process on the server's core: of ids and distances
-/// alone, and with the rows' ids read as the server must.
-fn in_process(
-    queries: &Matrix,
-    folder: &Path,
-    phase: Duration,
-    probes: usize,
-) -> Result<(f64, f64), RunbookError> {
-    pin(CORES[0])?;
-    let failed = |error: vstream_engine::Error| RunbookError::Io(error.to_string());
-    let engine = Engine::open(&folder.join(COLLECTION)).map_err(failed)?;
-    let (reader, mut scratch, mut out) = (engine.reader(), Scratch::new(), Vec::new());
-    engine.catch_up();
-    let mut measure = |with_rows: bool| -> Result<f64, RunbookError> {
-        let (begun, mut asked) = (Instant::now(), 0);
-        while begun.elapsed() < phase {
-            let effort = Effort::probes(probes);
-            let query = Query { effort, ..Query::new(queries.row(asked % queries.rows()), K) };
-            if with_rows {
-                reader.answer(&query, &With::default(), &mut scratch).map_err(failed)?;
-            } else {
-                reader.search(&query, &mut scratch, &mut out).map_err(failed)?;
-            }
-            asked += 1;
+/// Copies the files of a folder of collections.
+fn copy(from: &Path, to: &Path) -> Result<(), RunbookError> {
+    let failed = |error| RunbookError::Io(format!("Cannot copy the collection: {error}."));
+    std::fs::create_dir_all(to).map_err(failed)?;
+    for entry in std::fs::read_dir(from).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let target = to.join(path.file_name().expect("an entry has a name"));
+        if path.is_dir() {
+            copy(&path, &target)?;
+        } else {
+            std::fs::copy(&path, &target).map_err(failed)?;
         }
-        Ok(asked as f64 / begun.elapsed().as_secs_f64())
-    };
-    measure(false)?;
-    Ok((measure(false)?, measure(true)?))
+    }
+    Ok(())
 }
 
 impl ServeReport {
@@ -249,15 +249,20 @@ impl Served {
         let ms = |times: &Percentiles| {
             format!("{:.2} / {:.2} / {:.2}", times.p50 / 1e3, times.p99 / 1e3, times.p999 / 1e3)
         };
-        let share = 100.0 * self.served_per_s / self.in_process_per_s;
+        let InTurns { served_per_s, in_process_per_s, in_process_with_rows_per_s } = self.in_turns;
+        let share = 100.0 * served_per_s / in_process_per_s;
+        let reached = format!("{}, {}", self.probes, self.refined_rows);
+        let turns = [
+            ("in turns with the engine in a process: queries served", per_s(served_per_s)),
+            ("in the process, one thread, going as far", per_s(in_process_per_s)),
+            ("the same, with the ids of rows read", per_s(in_process_with_rows_per_s)),
+            ("served share of the process's queries", format!("{share:.0} %")),
+        ];
         let mut lines = vec![
             ("points written, 1,000 in a request, each durable", per_s(self.upserts_per_s)),
             ("queries, 4 connections", per_s(self.served_per_s)),
             ("recall@10 of these", format!("{:.4}", self.served_recall)),
-            ("leaves that a query visits", self.probes.to_string()),
-            ("queries in the process, one thread, as many leaves", per_s(self.in_process_per_s)),
-            ("the same, with the ids of rows read", per_s(self.in_process_with_rows_per_s)),
-            ("served share of the process's queries", format!("{share:.0} %")),
+            ("leaves that each visits, and rows whose distance it takes", reached),
             ("at half of the served rate", ms(&self.half_load)),
             ("100 queries/s, nothing else", ms(&self.idle)),
         ]
@@ -269,6 +274,7 @@ impl Served {
             let value = format!("{}; p99 {ratio:.2} x idle ({came:.0} came)", ms(times));
             lines.push((format!("beside {rate} rows/s"), value));
         }
+        lines.extend(turns.map(|(what, value)| (what.to_owned(), value)));
         lines
     }
 }

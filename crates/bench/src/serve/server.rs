@@ -69,13 +69,33 @@ impl Server {
         Ok(Server { child, address, metrics, _out: out })
     }
 
-    /// Leaves that a query visits now.
-    pub(super) fn probes(&self) -> Result<usize, RunbookError> {
+    /// How far a query goes now.
+    pub(super) fn effort(&self) -> Result<Reached, RunbookError> {
         let mut client = Client::connect(self.metrics)?;
         let body = client.call(&request("GET", "/metrics", ""))?;
         let text = String::from_utf8_lossy(body);
-        let line = text.lines().find_map(|line| line.strip_prefix("vstream_probes{"));
-        let probes = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
-        probes.ok_or_else(|| RunbookError::Io("The server does not say its probes.".to_owned()))
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name));
+            let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+            value.ok_or_else(|| RunbookError::Io(format!("The server does not say {name}…}}.")))
+        };
+        Ok(Reached { probes: value("vstream_probes{")?, refine: value("vstream_refined_rows{")? })
+    }
+}
+
+/// How far a query goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reached {
+    /// Leaves that it visits.
+    pub(super) probes: usize,
+    /// Rows whose exact distance it takes.
+    pub(super) refine: usize,
+}
+
+impl Reached {
+    /// Half way between the two.
+    pub(super) fn midpoint(self, other: Reached) -> Reached {
+        let probes = self.probes.midpoint(other.probes);
+        Reached { probes, refine: self.refine.midpoint(other.refine) }
     }
 }

@@ -73,6 +73,7 @@ pub(crate) struct Measured {
     memory_bytes: Whole,
     in_memory: Share,
     probes: Whole,
+    refined: Whole,
     sequence: Whole,
     writer_sequence: Whole,
     behind: Share,
@@ -112,6 +113,7 @@ impl Measured {
         let log_bytes = whole("log_bytes", "Bytes of the logs that a restart reads");
         let memory_bytes = whole("memory_bytes", "Bytes of memory that the engine counts");
         let probes = whole("probes", "Leaves that a search visits");
+        let refined = whole("refined_rows", "Rows whose exact distance a search takes");
         let sequence = whole("sequence", "Last write that searches see");
         let writer_sequence = whole("writer_sequence", "Last write that the writer spoke of");
         let following = whole("following", "1 while a replica hears its writer, else 0");
@@ -144,6 +146,7 @@ impl Measured {
             memory_bytes,
             in_memory,
             probes,
+            refined,
             sequence,
             writer_sequence,
             behind,
@@ -250,6 +253,7 @@ impl Measured {
         set(&self.log_bytes, stats.journal.as_ref().map_or(0, |journal| journal.log_bytes));
         set(&self.memory_bytes, stats.index.memory_bytes);
         set(&self.probes, stats.probes as u64);
+        set(&self.refined, stats.refine as u64);
         let set = |total: &Total, value: u64| {
             total.get_or_create(&of).inner().store(value, Ordering::Relaxed);
         };
@@ -268,10 +272,10 @@ impl Measured {
     pub(crate) fn forget(&self, name: &str) {
         let of = OfCollection { collection: name.to_owned() };
         let Measured { rows, leaves, segments, log_bytes, memory_bytes, probes, .. } = self;
-        let Measured { sequence, writer_sequence, following, .. } = self;
-        let far = [sequence, writer_sequence, following];
+        let Measured { refined, sequence, writer_sequence, following, .. } = self;
+        let more = [refined, sequence, writer_sequence, following];
         for gauge in
-            [rows, leaves, segments, log_bytes, memory_bytes, probes].into_iter().chain(far)
+            [rows, leaves, segments, log_bytes, memory_bytes, probes].into_iter().chain(more)
         {
             gauge.remove(&of);
         }
