@@ -28,9 +28,9 @@ use crate::wal::State;
 pub struct Stats {
     /// Rows, leaves, bytes and maintenance so far.
     pub index: IndexStats,
-    /// Leaves that `Effort::Auto` visits now.
+    /// Leaves that `Effort::Auto` visits now; all while the recall guard has not decided.
     pub probes: usize,
-    /// Rows whose exact distance `Effort::Auto` takes now for `k` = 10.
+    /// Rows whose exact distance `Effort::Auto` takes now for `k` = 10; all while the guard has not decided.
     pub refine: usize,
     /// Latest estimate of the recall guard, if it has one.
     pub recall: Option<RecallEstimate>,

@@ -19,3 +19,4 @@ pub mod rabitq;
 pub mod scalar8;
 
 pub use form::Form;
+pub use lanes::stable_l2_squared;

@@ -158,7 +158,8 @@ impl Targets {
         let gaps = gaps.map(|of| kernels::l2_squared(rotated, of));
         let nearest = gaps.zip(&*at).min_by(|a, b| a.0.total_cmp(&b.0));
         let (gap, &at) = nearest.expect("a target");
-        (at, gap.sqrt() <= self.targets[at as usize].reach)
+        // A reach is the root of another sum of the same numbers: the row that it comes from is within.
+        (at, gap.sqrt() <= self.targets[at as usize].reach * (1.0 + 1e-5))
     }
 
     /// The target of a row of which nothing is known but its vector, and whether it is within that target's reach.

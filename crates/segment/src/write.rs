@@ -421,8 +421,8 @@ impl SegmentWriter {
         for (codes, block) in blocks {
             clear(codes);
             for (lane, row) in block.chunks_exact(padded).enumerate() {
-                // Not the kernel of distances: its last bit depends on the processor, and a file
-                // should not.
+                // Not the kernel of distances: its last bit depends on the processor, and a file of
+                // the same leaves should not.
                 let (factors, squared) = encode_measured(form, row, &centroid, &mut bits);
                 let misplaced = usize::from(defect::active(Defect::CodesMisplaced));
                 pack_lane(codes, padded, lane ^ misplaced, &bits, factors);

@@ -12,7 +12,7 @@ use vstream_bench::runbook::RunbookError;
 use vstream_bench::serve::{answer_turns, prepare, run, run_replica, ServeSettings};
 use vstream_vector::Metric;
 
-/// Measures a server on one core from a client on another, and the engine in the process.
+/// Measures a server on one core from a client on another, and an engine in a process.
 #[derive(Parser)]
 #[command(name = "serve", version)]
 struct Arguments {
@@ -74,8 +74,8 @@ fn measure(arguments: &Arguments) -> Result<(), RunbookError> {
         return answer_turns(folder, &arguments.queries, arguments.metric);
     }
     let engine = |folder: &Path| {
-        let own = std::env::args().skip(1);
-        own.chain(["--engine".to_owned(), folder.display().to_string()]).collect()
+        let own = std::env::args_os().skip(1);
+        own.chain(["--engine".into(), folder.into()]).collect()
     };
     let data = (arguments.data.as_path(), arguments.rows);
     let (base, queries) = prepare(data, &arguments.queries, arguments.metric, &arguments.dir)?;

@@ -12,6 +12,7 @@ mod traffic;
 mod transport;
 mod turns;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
@@ -53,7 +54,7 @@ pub struct ServeSettings<'a> {
     /// Time of each phase.
     pub phase: Duration,
     /// Arguments of this program with which it calls [`answer_turns`] for a folder.
-    pub engine: &'a dyn Fn(&Path) -> Vec<String>,
+    pub engine: &'a dyn Fn(&Path) -> Vec<OsString>,
     /// Rows per second that arrive while queries are timed.
     pub rates: Vec<u64>,
     /// Empty place in an object store to which the collection of replicas is pushed; `None`: it is not.
@@ -80,7 +81,7 @@ struct Served {
     /// Leaves that a query visited, and rows whose exact distance it took.
     probes: usize,
     refined_rows: usize,
-    /// Once more, after all that follows, beside the engine in a process.
+    /// The server in turns with an engine in a process.
     in_turns: InTurns,
     half_load: Percentiles,
     /// One connection, 100 queries per second, nothing else.
@@ -111,8 +112,17 @@ fn served<T: Transport>(
     let server = Server::start(settings.command, &folder)?;
     let upserts_per_s = fill::<T>(&server, base, settings.metric, &serde_json::json!({}))?;
     let questions: Vec<_> = (0..queries.rows()).map(|at| T::question(queries.row(at))).collect();
+    // An engine needs a folder of its own. A server that is killed has every write in it.
+    drop(server);
+    let copied = settings.directory.join("copy");
+    copy(&folder, &copied)?;
+    let server = Server::start(settings.command, &folder)?;
     let (served_per_s, effort) = settled::<T>(&server, &questions, settings.phase)?;
     let served_recall = recall::<T>(&server, base, queries, &questions)?;
+    let engine = (settings.engine)(&copied);
+    let in_turns = in_turns::<T>(&server, &questions, settings.phase, &engine)?;
+    std::fs::remove_dir_all(&copied)
+        .map_err(|error| RunbookError::Io(format!("Cannot remove the copy: {error}.")))?;
     let half = served_per_s / 2.0;
     let half_load = open::<T>(&server, &questions, half, settings.phase, CONNECTIONS)?;
     let idle = open::<T>(&server, &questions, 100.0, settings.phase * 2, 1)?;
@@ -120,15 +130,6 @@ fn served<T: Transport>(
     for &rate in &settings.rates {
         beside.push(streaming::<T>(&server, base, &questions, rate, settings.phase * 2)?);
     }
-    drop(server);
-    let copied = settings.directory.join("copy");
-    copy(&folder, &copied)?;
-    let server = Server::start(settings.command, &folder)?;
-    settled::<T>(&server, &questions, settings.phase)?;
-    let engine = (settings.engine)(&copied);
-    let in_turns = in_turns::<T>(&server, &questions, settings.phase, &engine)?;
-    std::fs::remove_dir_all(&copied)
-        .map_err(|error| RunbookError::Io(format!("Cannot remove the copy: {error}.")))?;
     Ok(Served {
         transport: T::NAME,
         upserts_per_s,
@@ -143,8 +144,8 @@ fn served<T: Transport>(
     })
 }
 
-/// Queries per second, and how far each went: asks until the recall guard visits as many leaves as
-/// before, for [`SETTLING`] phases at most.
+/// Queries per second, and how far each went: asks until the recall guard has decided and visits as many leaves
+/// as before, for [`SETTLING`] phases at most. Errors: `Io`, also where it has not decided then.
 fn settled<T: Transport>(
     server: &Server,
     questions: &[T::Question],
@@ -157,8 +158,14 @@ fn settled<T: Transport>(
         let per_s = closed::<T>(server, questions, phase)?;
         let after = server.effort()?;
         turn += 1;
-        if before.probes.abs_diff(after.probes) * 20 <= before.probes || turn == SETTLING {
-            return Ok((per_s, before.midpoint(after)));
+        if let (Some(before), Some(after)) = (before, after) {
+            if before.probes.abs_diff(after.probes) * 20 <= before.probes || turn == SETTLING {
+                return Ok((per_s, before.midpoint(after)));
+            }
+        }
+        if turn > SETTLING {
+            let what = "The recall guard of the server does not decide.";
+            return Err(RunbookError::Io(what.to_owned()));
         }
         before = after;
     }
@@ -249,20 +256,23 @@ impl Served {
         let ms = |times: &Percentiles| {
             format!("{:.2} / {:.2} / {:.2}", times.p50 / 1e3, times.p99 / 1e3, times.p999 / 1e3)
         };
-        let InTurns { served_per_s, in_process_per_s, in_process_with_rows_per_s } = self.in_turns;
+        let InTurns { served_per_s, in_process_per_s, in_process_with_rows_per_s, .. } =
+            self.in_turns;
         let share = 100.0 * served_per_s / in_process_per_s;
-        let reached = format!("{}, {}", self.probes, self.refined_rows);
+        let reached = |probes, rows| format!("{probes:.0}, {rows:.0}");
+        let chosen = reached(self.probes as f64, self.refined_rows as f64);
         let turns = [
-            ("in turns with the engine in a process: queries served", per_s(served_per_s)),
-            ("in the process, one thread, going as far", per_s(in_process_per_s)),
+            ("queries, in turns with the next two", per_s(served_per_s)),
+            ("an engine in a process, one thread, going as far", per_s(in_process_per_s)),
             ("the same, with the ids of rows read", per_s(in_process_with_rows_per_s)),
+            ("leaves and rows of these", reached(self.in_turns.probes, self.in_turns.refined_rows)),
             ("served share of the process's queries", format!("{share:.0} %")),
         ];
         let mut lines = vec![
             ("points written, 1,000 in a request, each durable", per_s(self.upserts_per_s)),
             ("queries, 4 connections", per_s(self.served_per_s)),
             ("recall@10 of these", format!("{:.4}", self.served_recall)),
-            ("leaves that each visits, and rows whose distance it takes", reached),
+            ("leaves that each visits, and rows whose distance it takes", chosen),
             ("at half of the served rate", ms(&self.half_load)),
             ("100 queries/s, nothing else", ms(&self.idle)),
         ]

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use rustix::process::{kill_process, Pid, Signal};
+
 use super::client::{request, Client};
 use super::CORES;
 use crate::runbook::RunbookError;
@@ -69,8 +71,8 @@ impl Server {
         Ok(Server { child, address, metrics, _out: out })
     }
 
-    /// How far a query goes now.
-    pub(super) fn effort(&self) -> Result<Reached, RunbookError> {
+    /// How far a query goes now; `None` while the recall guard has not decided.
+    pub(super) fn effort(&self) -> Result<Option<Reached>, RunbookError> {
         let mut client = Client::connect(self.metrics)?;
         let body = client.call(&request("GET", "/metrics", ""))?;
         let text = String::from_utf8_lossy(body);
@@ -79,8 +81,22 @@ impl Server {
             let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
             value.ok_or_else(|| RunbookError::Io(format!("The server does not say {name}…}}.")))
         };
-        Ok(Reached { probes: value("vstream_probes{")?, refine: value("vstream_refined_rows{")? })
+        let (probes, refine) = (value("vstream_probes{")?, value("vstream_refined_rows{")?);
+        // Without a decision a server says all of its rows.
+        Ok((refine < value("vstream_rows{")?).then_some(Reached { probes, refine }))
     }
+
+    /// Lets the server have the processor again, or not.
+    pub(super) fn runs(&self, runs: bool) -> Result<(), RunbookError> {
+        let_run(&self.child, runs)
+    }
+}
+
+/// Lets a process have the processor again, or not.
+pub(super) fn let_run(process: &Child, runs: bool) -> Result<(), RunbookError> {
+    let signal = if runs { Signal::CONT } else { Signal::STOP };
+    kill_process(Pid::from_child(process), signal)
+        .map_err(|error| RunbookError::Io(format!("Cannot stop a process: {error}.")))
 }
 
 /// How far a query goes.

@@ -1,8 +1,9 @@
 //! The same queries of a server and of an engine in a process of its own, in turns on one core.
 //!
 //! The speed of a shared machine changes within seconds, so that two phases one after the other say more of
-//! the machine than of the server. While one has its turn the other waits, and both go equally far.
+//! the machine than of the server. While one has its turn the other is stopped, and both go equally far.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -12,7 +13,7 @@ use serde::Serialize;
 use vstream_engine::{Effort, Engine, Query, Reader, Scratch, With};
 use vstream_vector::Metric;
 
-use super::server::{Reached, Server};
+use super::server::{let_run, Reached, Server};
 use super::traffic::closed;
 use super::transport::Transport;
 use super::{read_queries, COLLECTION, CORES, K};
@@ -21,7 +22,7 @@ use crate::runbook::{Matrix, RunbookError};
 /// Turns of each.
 const TURNS: usize = 8;
 
-/// Queries per second of each, over all turns.
+/// Queries per second of each, and how far they went: means over all turns.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(super) struct InTurns {
     pub(super) served_per_s: f64,
@@ -29,28 +30,41 @@ pub(super) struct InTurns {
     pub(super) in_process_per_s: f64,
     /// With the ids of rows read, as the server must.
     pub(super) in_process_with_rows_per_s: f64,
+    pub(super) probes: f64,
+    pub(super) refined_rows: f64,
 }
 
-/// Asks a server and an engine of a copy of its folder in turns, a fifth of a phase each.
+/// Asks a server and an engine of a copy of its folder in turns, a fifth of a phase each. Errors: `Io`, also
+/// where the recall guard has not decided.
 ///
 /// * `engine`: arguments that start a process which calls [`answer_turns`] for the copy.
 pub(super) fn in_turns<T: Transport>(
     server: &Server,
     questions: &[T::Question],
     phase: Duration,
-    engine: &[String],
+    engine: &[OsString],
 ) -> Result<InTurns, RunbookError> {
     let (mut process, turn) = (Process::start(engine)?, phase / 5);
-    process.ask(server.effort()?, false, turn)?;
-    let mut sum = InTurns::default();
-    for _ in 0..TURNS {
-        let before = server.effort()?;
-        sum.served_per_s += closed::<T>(server, questions, turn)? / TURNS as f64;
-        let effort = before.midpoint(server.effort()?);
-        sum.in_process_per_s += process.ask(effort, false, turn)? / TURNS as f64;
-        sum.in_process_with_rows_per_s += process.ask(effort, true, turn)? / TURNS as f64;
+    let effort = || server.effort()?.ok_or_else(|| failed(&"the server's effort is not decided"));
+    let warm_up = effort()?;
+    for with_rows in [false, true] {
+        process.ask(warm_up, with_rows, turn)?;
     }
-    Ok(sum)
+    let mut mean = InTurns::default();
+    for _ in 0..TURNS {
+        let_run(&process.child, false)?;
+        let before = effort()?;
+        mean.served_per_s += closed::<T>(server, questions, turn)? / TURNS as f64;
+        let reached = before.midpoint(effort()?);
+        let_run(&process.child, true)?;
+        server.runs(false)?;
+        mean.in_process_per_s += process.ask(reached, false, turn)? / TURNS as f64;
+        mean.in_process_with_rows_per_s += process.ask(reached, true, turn)? / TURNS as f64;
+        server.runs(true)?;
+        mean.probes += reached.probes as f64 / TURNS as f64;
+        mean.refined_rows += reached.refine as f64 / TURNS as f64;
+    }
+    Ok(mean)
 }
 
 /// A process with an engine that asks itself when it is told to.
@@ -69,7 +83,7 @@ impl Drop for Process {
 }
 
 impl Process {
-    fn start(engine: &[String]) -> Result<Process, RunbookError> {
+    fn start(engine: &[OsString]) -> Result<Process, RunbookError> {
         let program = std::env::current_exe().map_err(|error| failed(&error))?;
         let mut child = Command::new("taskset")
             .args(["-c", &CORES[0].to_string()])

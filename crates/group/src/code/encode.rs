@@ -1,8 +1,8 @@
 //! Encodes the rows of a leaf.
 
 use vstream_quantize::rabitq::{self, block_bytes, extended, BLOCK};
-use vstream_quantize::Form;
-use vstream_vector::{kernels, mean};
+use vstream_quantize::{stable_l2_squared, Form};
+use vstream_vector::mean;
 
 use super::{nibble_row_bytes, round_up, CodeKind};
 
@@ -43,7 +43,7 @@ pub(crate) fn encode_leaf(kind: CodeKind, form: Form, rows: &[f32], padded: usiz
         seconds: Vec::new(),
     };
     for row in rows.chunks_exact(padded) {
-        leaf.reach = leaf.reach.max(kernels::l2_squared(row, &centroid).sqrt());
+        leaf.reach = leaf.reach.max(stable_l2_squared(row, &centroid).sqrt());
     }
     // The sum of the squares is rounded.
     leaf.reach *= 1.0 + 1e-5;

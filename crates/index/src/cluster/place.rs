@@ -214,6 +214,7 @@ impl Cluster {
                         fine.extend_from_slice(&factors.to_bytes());
                         state.leaf.chunk(chunk).push_fine(pen, &fine);
                     }
+                    // The sums of a code have the squared distance, which spares a pass for the reach.
                     let (factors, squared) =
                         encode_measured(shared.form, rotated, centroid, &mut bits);
                     state.leaf.widen(squared.sqrt());

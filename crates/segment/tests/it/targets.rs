@@ -7,8 +7,8 @@ use vstream_index::{
     Cluster, ClusterSettings, Effort, IndexRow, IndexSettings, Insert, Probe, RowKey, VectorRef,
 };
 use vstream_segment::{
-    divide, suit, write_into, write_pinned, LeafRows, Segment, SegmentKind, SegmentScratch,
-    SegmentSettings, Target, Targets, Tombstones, LEAF_ROWS_MAX,
+    divide, suit, write_into, write_pinned, LeafRows, NearTargets, Segment, SegmentKind,
+    SegmentScratch, SegmentSettings, SegmentWriter, Target, Targets, Tombstones, LEAF_ROWS_MAX,
 };
 use vstream_store::codec::{Policy, Tier};
 use vstream_store::Store;
@@ -145,6 +145,29 @@ fn equal_rows_are_divided_too() {
     let mut all: Vec<u32> = parts.into_iter().flatten().collect();
     all.sort_unstable();
     assert!(all.into_iter().eq(0..2_000));
+}
+
+#[test]
+fn every_row_of_a_leaf_is_within_its_reach() {
+    let (store, mut random) = (memory(), SplitMix(5));
+    let mut writer = SegmentWriter::create(&store, "base", settings(1)).expect("a file");
+    let centre = |leaf: u64| vector(leaf, 0.0);
+    for leaf in 0..200 {
+        // Equal rows are all as far from the rounded centroid as their leaf reaches.
+        let mut rows = LeafRows::new(Element::F32, DIMENSION);
+        for id in 64 * leaf..64 * leaf + 64 {
+            let key = RowKey { id, version: 1, code: 0, shard: 0 };
+            rows.push(IndexRow::plain(key, VectorRef::F32(&centre(leaf))));
+        }
+        writer.leaf(&rows).expect("a leaf");
+    }
+    writer.finish().expect("a file");
+    let (targets, mut near) = (targets_of(&open(&store, "base")), NearTargets::default());
+    for leaf in 0..200 {
+        assert_eq!(targets.nearest_of_all(&centre(leaf), &mut near), (leaf as u32, true));
+        let beyond: Vec<f32> = centre(leaf).iter().map(|x| x + 0.1 * random.normal()).collect();
+        assert_eq!(targets.nearest_of_all(&beyond, &mut near), (leaf as u32, false));
+    }
 }
 
 #[test]

@@ -93,13 +93,12 @@ impl Measured {
             Histogram::new(exponential_buckets(5e-5, 2.0, 20))
         });
         registry.register("request_seconds", "Time of a request", seconds.clone());
-        let search_seconds = Family::default();
+        let (search_seconds, tools) = (Family::default(), Family::default());
         let help = "Time of a search, without reading its request or waiting for a thread";
         registry.register("search_seconds", help, search_seconds.clone());
         let (writes, splits) = (Total::default(), Total::default());
         registry.register("writes", "Rows written and deleted, ever", writes.clone());
         registry.register("leaf_splits", "Splits of leaves since the start", splits.clone());
-        let tools = Family::default();
         registry.register("mcp_calls", "Calls of tools by status, in HTTP's terms", tools.clone());
         let mut whole = |name: &str, help: &str| {
             let gauge = Whole::default();
@@ -122,9 +121,8 @@ impl Measured {
         registry.register("memory_residence_seconds", help, in_memory.clone());
         let help = "Age of the newest moment of which a replica has every write";
         registry.register("behind_seconds", help, behind.clone());
-        let losses = Family::<OfCollection, Counter>::default();
+        let (losses, streams) = (Family::<OfCollection, Counter>::default(), Gauge::default());
         registry.register("follow_losses", "Times that a replica lost its writer", losses.clone());
-        let streams = Gauge::default();
         registry.register("streams", "Replicas and watchers that read logs", streams.clone());
         let recall = Share::default();
         registry.register("recall_estimate", "Recall@k as the audits find it", recall.clone());
