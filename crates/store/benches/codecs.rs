@@ -32,6 +32,13 @@ fn float() -> Vec<u32> {
     units().take(32 * DIMENSION).map(|x| ((x - 0.5) as f32).to_bits()).collect()
 }
 
+/// Numbers of two decimals, of another range in each dimension.
+fn spread() -> Vec<u32> {
+    let range = |at: usize| ((at * 37 % DIMENSION) * 40) as f64;
+    let numbers = units().take(32 * DIMENSION).enumerate();
+    numbers.map(|(i, x)| (((x * range(i % DIMENSION)).floor() / 100.0) as f32).to_bits()).collect()
+}
+
 fn encode(bencher: Bencher, rows: Vec<u32>, policy: Policy) {
     let (mut encoder, mut out) = (Encoder::new(), Vec::new());
     bencher.counter(BytesCount::of_slice(&rows)).bench_local(|| {
@@ -67,6 +74,16 @@ fn decode_block_whole(bencher: Bencher, policy: Policy) {
 #[divan::bench(args = POLICIES)]
 fn decode_block_float(bencher: Bencher, policy: Policy) {
     decode(bencher, float(), policy, 32);
+}
+
+#[divan::bench(args = POLICIES)]
+fn decode_block_spread(bencher: Bencher, policy: Policy) {
+    decode(bencher, spread(), policy, 32);
+}
+
+#[divan::bench(args = POLICIES)]
+fn decode_row_spread(bencher: Bencher, policy: Policy) {
+    decode(bencher, spread(), policy, 1);
 }
 
 #[divan::bench(args = POLICIES)]

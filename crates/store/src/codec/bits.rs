@@ -1,9 +1,8 @@
 //! Streams of numbers of 0 to 32 bits each, lowest bit first.
 
-use super::CodecError;
+use vstream_vector::kernels::WIDTH_MAX;
 
-/// Largest width of a number.
-pub(super) const WIDTH_MAX: u32 = 32;
+use super::CodecError;
 
 /// Appends numbers to a byte vector.
 pub(super) struct BitWriter<'a> {
@@ -55,13 +54,19 @@ impl<'a> BitReader<'a> {
     #[inline]
     pub(super) fn take(&mut self, width: u32) -> u32 {
         debug_assert!(width <= WIDTH_MAX);
+        self.take_wide(width) as u32
+    }
+
+    /// As [`BitReader::take`], of up to 57 bits.
+    #[inline]
+    pub(super) fn take_wide(&mut self, width: u32) -> u64 {
         let (byte, shift) = (self.bit / 8, self.bit % 8);
         self.bit += width as usize;
         let word = match self.bytes.get(byte..).and_then(|rest| rest.first_chunk::<8>()) {
             Some(word) => u64::from_le_bytes(*word),
             None => self.tail(byte),
         };
-        ((word >> shift) & ((1u64 << width) - 1)) as u32
+        (word >> shift) & ((1u64 << width) - 1)
     }
 
     #[cold]

@@ -186,9 +186,8 @@ impl<'a> Inverse<'a> {
     }
 
     /// Converts the words of a row back to numbers in `out`.
-    #[inline]
-    pub(super) fn row<B: Bits>(&self, row: usize, words: impl Iterator<Item = u32>, out: &mut [B]) {
-        let out_words = out.iter_mut().zip(words);
+    pub(super) fn row<B: Bits>(&self, row: usize, words: &[u32], out: &mut [B]) {
+        let out_words = out.iter_mut().zip(words.iter().copied());
         let (bits, base) = (self.bits, self.base);
         let unrotate = |word: u32| word >> 1 | (word & 1) << (bits - 1);
         match self.form {

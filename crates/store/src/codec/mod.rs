@@ -35,6 +35,7 @@ use std::fmt;
 use std::ops::Range;
 
 use vstream_vector::cursor::{ByteReader, Truncated};
+use vstream_vector::kernels::Fields;
 use vstream_vector::{Bf16, Element, F16};
 
 use self::form::{Form, Inverse, Words, FORMS};
@@ -381,7 +382,7 @@ pub fn describe(bytes: &[u8]) -> Result<(Codec, usize), CodecError> {
 pub struct Decoder {
     planes: PlaneReader,
     words: Vec<u32>,
-    fields: Vec<packed::Field>,
+    fields: Fields,
 }
 
 impl Default for Decoder {
@@ -393,7 +394,7 @@ impl Default for Decoder {
 impl Decoder {
     /// A decoder for any shape.
     pub fn new() -> Decoder {
-        Decoder { planes: PlaneReader::new(), words: Vec::new(), fields: Vec::new() }
+        Decoder { planes: PlaneReader::new(), words: Vec::new(), fields: Fields::default() }
     }
 
     /// Decodes rows of a block into `out`.
@@ -428,12 +429,20 @@ impl Decoder {
             Coder::Raw => return raw(input.rest(), rows * dimension, range.start * dimension, out),
             Coder::Packed => {
                 let packed = Packed::read(input, rows, dimension, bits, &mut self.fields)?;
-                targets.for_each(|(row, out)| inverse.row(row, packed.row(row), out));
+                self.words.resize(dimension, 0);
+                for (row, out) in targets {
+                    packed.row(row, &mut self.words);
+                    inverse.row(row, &self.words, out);
+                }
                 return Ok(());
             }
             Coder::Split => {
                 let split = Split::read(input, rows, dimension, bits)?;
-                targets.for_each(|(row, out)| inverse.row(row, split.row(row), out));
+                self.words.resize(dimension, 0);
+                for (row, out) in targets {
+                    split.row(row, &mut self.words);
+                    inverse.row(row, &self.words, out);
+                }
                 return Ok(());
             }
             Coder::Planes | Coder::Xor => {}
@@ -446,7 +455,7 @@ impl Decoder {
         }
         for (row, out) in targets {
             let words = &self.words[row * dimension..][..dimension];
-            inverse.row(row, words.iter().copied(), out);
+            inverse.row(row, words, out);
         }
         Ok(())
     }

@@ -9,8 +9,9 @@
 //! ```
 
 use vstream_vector::cursor::ByteReader;
+use vstream_vector::kernels::{unpack, unpack_fields, Fields, WIDTH_MAX};
 
-use super::bits::{BitReader, BitWriter, WIDTH_MAX};
+use super::bits::{BitReader, BitWriter};
 use super::CodecError;
 
 const UNIFORM: u8 = 0;
@@ -89,7 +90,7 @@ pub(super) fn encode(words: &[u32], dimension: usize, limit: usize, out: &mut Ve
 pub(super) struct Packed<'a> {
     least: u32,
     /// The field of each dimension, if they differ.
-    fields: &'a [Field],
+    fields: &'a Fields,
     width: u32,
     row_bits: usize,
     stream: &'a [u8],
@@ -103,28 +104,20 @@ impl<'a> Packed<'a> {
         rows: usize,
         dimension: usize,
         bits: u32,
-        fields: &'a mut Vec<Field>,
+        fields: &'a mut Fields,
     ) -> Result<Packed<'a>, CodecError> {
-        fields.clear();
+        fields.replace([].into_iter());
         let (tag, least, width) = (input.u8()?, input.u32()?, u32::from(input.u8()?));
         if width > WIDTH_MAX.min(bits) {
             return Err(CodecError("a field is wider than its element"));
         }
-        let mut row_bits = 0;
+        let row_bits;
         match tag {
             UNIFORM => row_bits = dimension * width as usize,
             PER_DIMENSION => {
                 let head = (dimension * (width + WIDTH_BITS) as usize).div_ceil(8);
-                let mut reader = BitReader::new(input.bytes(head)?, 0);
-                for _ in 0..dimension {
-                    let least = least.wrapping_add(reader.take(width));
-                    let width = reader.take(WIDTH_BITS);
-                    if width > WIDTH_MAX.min(bits) {
-                        return Err(CodecError("a field is wider than its element"));
-                    }
-                    fields.push(Field { least, width });
-                    row_bits += width as usize;
-                }
+                read_fields(input.bytes(head)?, dimension, least, width, bits, fields)?;
+                row_bits = fields.bits();
             }
             _ => return Err(CodecError("an unknown layout of packed fields")),
         }
@@ -135,32 +128,33 @@ impl<'a> Packed<'a> {
         Ok(Packed { least, fields, width, row_bits, stream })
     }
 
-    /// An iterator over the words of a row.
-    pub(super) fn row<'b>(&'b self, row: usize) -> PackedRow<'b> {
-        let reader = BitReader::new(self.stream, row * self.row_bits);
-        PackedRow { packed: self, reader, dimension: 0 }
+    /// Reads the words of a row.
+    pub(super) fn row(&self, row: usize, words: &mut [u32]) {
+        let from = row * self.row_bits;
+        if self.fields.is_empty() {
+            return unpack(self.stream, from, self.width, self.least, words);
+        }
+        unpack_fields(self.stream, from, self.fields, words);
     }
 }
 
-/// The words of one row. The iterator never ends; its user stops after one row.
-pub(super) struct PackedRow<'a> {
-    packed: &'a Packed<'a>,
-    reader: BitReader<'a>,
+/// Reads the field of each dimension. Errors: one is wider than its element.
+fn read_fields(
+    head: &[u8],
     dimension: usize,
-}
-
-impl Iterator for PackedRow<'_> {
-    type Item = u32;
-
-    #[inline]
-    fn next(&mut self) -> Option<u32> {
-        let packed = self.packed;
-        let field = packed
-            .fields
-            .get(self.dimension)
-            .copied()
-            .unwrap_or(Field { least: packed.least, width: packed.width });
-        self.dimension += 1;
-        Some(field.least.wrapping_add(self.reader.take(field.width)))
-    }
+    least: u32,
+    width: u32,
+    bits: u32,
+    fields: &mut Fields,
+) -> Result<(), CodecError> {
+    let mut reader = BitReader::new(head, 0);
+    let mut fits = true;
+    let lowest = (1u64 << width) - 1;
+    fields.replace((0..dimension).map(|_| {
+        let both = reader.take_wide(width + WIDTH_BITS);
+        let of = (both >> width) as u32;
+        fits &= of <= WIDTH_MAX.min(bits);
+        (of.min(WIDTH_MAX), least.wrapping_add((both & lowest) as u32))
+    }));
+    fits.then_some(()).ok_or(CodecError("a field is wider than its element"))
 }

@@ -11,11 +11,13 @@
 //! ```
 
 use vstream_vector::cursor::ByteReader;
+use vstream_vector::kernels::{join, unpack, CODES};
 
-use super::bits::{BitReader, BitWriter};
+use super::bits::BitWriter;
 use super::CodecError;
 
 const CODE_BITS_MAX: u32 = 4;
+const _: () = assert!(1 << CODE_BITS_MAX == CODES);
 
 /// Appends the words of whole rows, `bits` wide. False if they take `limit` bytes or more, or if a
 /// row has more than 255 rare words; the content of `out` is then useless.
@@ -70,7 +72,8 @@ pub(super) struct Split<'a> {
     code_bits: u32,
     lower: u32,
     dimension: usize,
-    common: &'a [u8],
+    /// The upper bytes of all codes; zero for rare words.
+    upper: [u8; CODES],
     rare_counts: &'a [u8],
     stream: &'a [u8],
     rare: &'a [u8],
@@ -96,38 +99,18 @@ impl<'a> Split<'a> {
         if rare.len() != rare_counts.iter().map(|&n| usize::from(n)).sum::<usize>() {
             return Err(CodecError("the rare exponents of a block do not add up"));
         }
-        Ok(Split { code_bits, lower, dimension, common, rare_counts, stream, rare })
+        let mut upper = [0; CODES];
+        upper[..common.len()].copy_from_slice(common);
+        Ok(Split { code_bits, lower, dimension, upper, rare_counts, stream, rare })
     }
 
-    /// An iterator over the words of a row. Only damaged bytes contain more rare words than the
-    /// row's count; these decode to zero.
-    pub(super) fn row(&self, row: usize) -> SplitRow<'_> {
+    /// Reads the words of a row. Only damaged bytes contain more rare words than the row's count; these
+    /// decode to zero above.
+    pub(super) fn row(&self, row: usize, words: &mut [u32]) {
         let width = self.code_bits + self.lower;
+        unpack(self.stream, row * self.dimension * width as usize, width, 0, words);
         let before = |n: usize| self.rare_counts[..n].iter().map(|&n| usize::from(n)).sum();
         let rare = &self.rare[before(row)..before(row + 1)];
-        let reader = BitReader::new(self.stream, row * self.dimension * width as usize);
-        SplitRow { split: self, reader, rare: rare.iter() }
-    }
-}
-
-/// The words of one row. The iterator never ends; its user stops after one row.
-pub(super) struct SplitRow<'a> {
-    split: &'a Split<'a>,
-    reader: BitReader<'a>,
-    rare: std::slice::Iter<'a, u8>,
-}
-
-impl Iterator for SplitRow<'_> {
-    type Item = u32;
-
-    #[inline]
-    fn next(&mut self) -> Option<u32> {
-        let Split { code_bits, lower, common, .. } = *self.split;
-        let field = self.reader.take(code_bits + lower);
-        let upper = match common.get((field >> lower) as usize) {
-            Some(&byte) => byte,
-            None => self.rare.next().copied().unwrap_or(0),
-        };
-        Some(u32::from(upper) << lower | field & ((1 << lower) - 1))
+        join(words, self.lower, &self.upper, (1 << self.code_bits) - 1, rare);
     }
 }

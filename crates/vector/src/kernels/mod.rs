@@ -11,6 +11,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod bits;
 mod lanes;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -21,6 +22,7 @@ mod set;
 mod tests;
 mod tile;
 
+pub use bits::{Fields, CODES, RARE_MAX, WIDTH_MAX};
 pub use lanes::LANES;
 pub use prefetch::prefetch;
 pub use set::Kernels;
@@ -33,7 +35,7 @@ use set::active;
 pub enum Level {
     /// No instruction beyond the target's baseline.
     Scalar,
-    /// x86-64 with AVX2, FMA and F16C.
+    /// x86-64 with AVX2, FMA, F16C and POPCNT.
     Avx2,
     /// x86-64 with AVX-512 F, BW, DQ and VL (and the above).
     Avx512,
@@ -61,6 +63,7 @@ impl Level {
                 is_x86_feature_detected!("avx2")
                     && is_x86_feature_detected!("fma")
                     && is_x86_feature_detected!("f16c")
+                    && is_x86_feature_detected!("popcnt")
             }
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => {
@@ -111,6 +114,45 @@ pub fn lanes_equal(values: &[u32; LANES], wanted: u32) -> u32 {
 pub fn lanes_within(values: &[u64; LANES], least: i64, most: i64) -> u32 {
     // SAFETY: the active set's level was found on this machine.
     unsafe { (active().lanes_within)(values, least, most) }
+}
+
+/// Reads numbers of `width` bits that follow each other, lowest bit first, and adds `least` to each.
+///
+/// * `bytes`: where they are, from bit `bit` of its first byte on. Bits beyond its end are zeros.
+/// * `width`: at most [`WIDTH_MAX`]; it panics above.
+///
+/// Sums wrap. Cost: below a nanosecond per number.
+#[inline]
+pub fn unpack(bytes: &[u8], bit: usize, width: u32, least: u32, out: &mut [u32]) {
+    assert!(width <= WIDTH_MAX, "numbers of more than {WIDTH_MAX} bits");
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().unpack)(bytes, bit, width, least, out) }
+}
+
+/// As [`unpack`], of numbers of different widths. Panics if `out` has room for another number of them.
+///
+/// Cost: a nanosecond per number or less.
+#[inline]
+pub fn unpack_fields(bytes: &[u8], bit: usize, fields: &Fields, out: &mut [u32]) {
+    assert_eq!(fields.len(), out.len(), "room for another number of numbers");
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().unpack_fields)(bytes, bit, fields, out) }
+}
+
+/// Replaces the code above the `lower` lowest bits of each word by the byte it stands for.
+///
+/// * `lower`: at most 24, and no code has more than four bits; other words give other words.
+/// * `upper`: the byte of each code.
+/// * `code`, `rare`: the code of words whose bytes are these instead, in order: at most
+///   [`RARE_MAX`], it panics above. A word too many gets zero.
+///
+/// Cost: below a nanosecond per word.
+#[inline]
+pub fn join(words: &mut [u32], lower: u32, upper: &[u8; CODES], code: u32, rare: &[u8]) {
+    assert!(lower <= 24, "no room for a byte above {lower} bits");
+    assert!(rare.len() <= RARE_MAX, "more than {RARE_MAX} rare words");
+    // SAFETY: the active set's level was found on this machine.
+    unsafe { (active().join)(words, lower, upper, code, rare) }
 }
 
 /// Squared Euclidean norm, `Σ aᵢ²`.

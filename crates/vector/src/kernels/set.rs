@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::{lanes, scalar, Level, Tile, LANES, TILE_COLUMNS, TILE_ROWS};
+use super::{bits, lanes, scalar, Fields, Level, Tile, CODES, LANES, TILE_COLUMNS, TILE_ROWS};
 use crate::widen::{Bf16, Widen, F16};
 
 type TileKernel = unsafe fn([&[f32]; TILE_ROWS], &[[f32; TILE_COLUMNS]], &mut Tile);
@@ -26,6 +26,9 @@ pub struct KernelSet {
     pub(super) inner_product_tile: TileKernel,
     pub(super) lanes_equal: unsafe fn(&[u32; LANES], u32) -> u32,
     pub(super) lanes_within: unsafe fn(&[u64; LANES], i64, i64) -> u32,
+    pub(super) unpack: unsafe fn(&[u8], usize, u32, u32, &mut [u32]),
+    pub(super) unpack_fields: unsafe fn(&[u8], usize, &Fields, &mut [u32]),
+    pub(super) join: unsafe fn(&mut [u32], u32, &[u8; CODES], u32, &[u8]),
 }
 
 /// A number type with kernels. Sealed, because `KernelSet` is private to this module.
@@ -63,6 +66,9 @@ const SCALAR: KernelSet = KernelSet {
     inner_product_tile: scalar::inner_product_tile,
     lanes_equal: lanes::equal,
     lanes_within: lanes::within,
+    unpack: bits::unpack,
+    unpack_fields: bits::unpack_fields,
+    join: bits::join,
 };
 
 macro_rules! pair {
@@ -75,7 +81,7 @@ macro_rules! pair {
 }
 
 macro_rules! simd_set {
-    ($level:ident, $module:ident) => {
+    ($level:ident, $module:ident, $($bits:ident)::+) => {
         KernelSet {
             level: Level::$level,
             f32: pair!($module, l2_squared, inner_product),
@@ -88,6 +94,9 @@ macro_rules! simd_set {
             inner_product_tile: super::$module::inner_product_tile,
             lanes_equal: super::$module::lanes_equal,
             lanes_within: super::$module::lanes_within,
+            unpack: $($bits)::+::unpack,
+            unpack_fields: $($bits)::+::unpack_fields,
+            join: $($bits)::+::join,
         }
     };
 }
@@ -96,11 +105,11 @@ macro_rules! simd_set {
 pub(super) static SETS: &[KernelSet] = &[
     SCALAR,
     #[cfg(target_arch = "x86_64")]
-    simd_set!(Avx2, avx2),
+    simd_set!(Avx2, avx2, bits::avx2),
     #[cfg(target_arch = "x86_64")]
-    simd_set!(Avx512, avx512),
+    simd_set!(Avx512, avx512, bits::avx2),
     #[cfg(target_arch = "aarch64")]
-    simd_set!(Neon, neon),
+    simd_set!(Neon, neon, bits),
 ];
 
 #[inline]
