@@ -35,7 +35,7 @@ pub enum Effort {
         /// `None`: in proportion to `probes`.
         refine: Option<usize>,
     },
-    /// Scan every row.
+    /// Look at every row, but for those in leaves that are proved to be farther.
     Exact,
 }
 

@@ -28,7 +28,8 @@ pub enum Effort {
         /// Rows whose exact distance is taken at least.
         least: usize,
     },
-    /// Take the exact distance of every visible row.
+    /// The nearest of all visible rows: the exact distance of each, but of those in leaves that are
+    /// proved to be farther.
     Exact,
 }
 

@@ -50,7 +50,7 @@ pub trait ExactSearch {
     /// Offers every visible row that is in no leaf and matches; returns how many it looked at.
     fn scan_loose(&self, vector: &[f32], filter: Option<&Filter>, out: &mut TopK) -> usize;
 
-    /// Offers every visible row that matches.
+    /// Offers every visible row that matches, or all that may be among the nearest.
     fn exact(
         &self,
         vector: &[f32],

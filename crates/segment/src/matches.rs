@@ -16,8 +16,28 @@ use crate::select::WantedColumnBlocks;
 /// Most rows that may match for their blocks to go through the cache.
 const CACHED_ROWS: u64 = 4096;
 
+/// Rows that the first round of an exact search looks at for each answer that is wanted: some leaves
+/// that give a bound.
+const FIRST_ROWS_PER_ANSWER: usize = 2;
+
+/// Each round of an exact search takes so many times the leaves of the one before.
+const ROUND_GROWTH: usize = 4;
+
 /// Takes row blocks in which rows match, and a reader of them.
 type Walk<'a> = dyn FnMut(&BlockReader, &[WantedBlock]) -> Result<(), Error> + 'a;
+
+/// How far the leaves of a segment are from a query.
+struct Gaps {
+    /// Norm of the query.
+    length: f32,
+    leaves: Vec<Gap>,
+}
+
+struct Gap {
+    leaf: u32,
+    /// Distance of the query to the centroid, not squared.
+    gap: f32,
+}
 
 /// What a walk looked at.
 #[derive(Clone, Copy, Default)]
@@ -27,7 +47,12 @@ struct Walked {
 }
 
 impl SegmentView<'_> {
-    /// Offers the exact distance of every visible row that matches.
+    /// Offers the exact distance of every visible row that matches, unless the triangle inequality
+    /// proves that a whole leaf is farther than the rows that `out` has.
+    ///
+    /// It begins with the nearest leaves, and each further round takes four times as many, in the
+    /// order of the file. With a filter it looks at all leaves in one round: too few rows match to
+    /// know early how near the answer is.
     pub(crate) fn search_exactly(
         &self,
         query: &[f32],
@@ -35,9 +60,49 @@ impl SegmentView<'_> {
         out: &mut TopK,
     ) -> Result<SearchStats, Error> {
         let segment = self.segment;
-        let all = segment.all_leaves().collect();
-        let walked = self.for_each_vector(all, filter, &mut |key, vector| {
-            let distance = distance(segment.metric(), query, vector);
+        let gaps = if filter.is_none() { self.gaps(query) } else { None };
+        let Some(mut far) = gaps else {
+            return self.offer_leaves(query, filter, segment.all_leaves().collect(), out);
+        };
+        far.leaves.sort_unstable_by(|a, b| a.gap.total_cmp(&b.gap));
+        let mut stats = SearchStats::default();
+        let mut left = &far.leaves[..];
+        let mut rows = 0;
+        let first = left
+            .iter()
+            .take_while(|of| {
+                let before = rows;
+                rows += segment.leaves[of.leaf as usize].rows as usize;
+                before < FIRST_ROWS_PER_ANSWER * out.k()
+            })
+            .count();
+        let mut n = first.max(1);
+        while !left.is_empty() {
+            let (round, rest) = left.split_at(n.min(left.len()));
+            let bound = segment.radius_bound(far.length, out.bound());
+            let near = round.iter().filter(|of| segment.may_hold(of.leaf, of.gap, &bound));
+            let mut near: Vec<u32> = near.map(|of| of.leaf).collect();
+            near.sort_unstable();
+            let more = self.offer_leaves(query, None, near, out)?;
+            stats.leaves += more.leaves;
+            stats.rows += more.rows;
+            stats.exact += more.exact;
+            (left, n) = (rest, n * ROUND_GROWTH);
+        }
+        Ok(stats)
+    }
+
+    /// Offers the exact distance of every visible row of some leaves, ascending, that matches.
+    fn offer_leaves(
+        &self,
+        query: &[f32],
+        filter: Option<&Filter>,
+        leaves: Vec<u32>,
+        out: &mut TopK,
+    ) -> Result<SearchStats, Error> {
+        let metric = self.segment.metric();
+        let walked = self.for_each_vector(leaves, filter, &mut |key, vector| {
+            let distance = distance(metric, query, vector);
             if distance <= out.bound() {
                 out.offer(Neighbor { distance, id: key().id, version: key().version });
             }
@@ -67,24 +132,30 @@ impl SegmentView<'_> {
         Ok(SearchStats { leaves: walked.leaves, rows: walked.rows, exact: walked.rows })
     }
 
-    /// Leaves that may hold a row within `radius`.
+    /// Leaves that may hold a row within `radius`, ascending.
     fn near_leaves(&self, query: &[f32], radius: f32) -> Vec<u32> {
         let segment = self.segment;
-        let all = segment.all_leaves();
+        let Some(far) = self.gaps(query) else { return segment.all_leaves().collect() };
+        let bound = segment.radius_bound(far.length, radius);
+        let near = far.leaves.iter().filter(|of| segment.may_hold(of.leaf, of.gap, &bound));
+        near.map(|of| of.leaf).collect()
+    }
+
+    /// How far all leaves are, ascending; `None` if that says nothing of their rows.
+    fn gaps(&self, query: &[f32]) -> Option<Gaps> {
+        let segment = self.segment;
         if !segment.is_cluster() || segment.metric() == Metric::InnerProduct {
-            return all.collect();
+            return None;
         }
         let padded = segment.rotation.padded();
         let (mut rotated, mut centroid) = (vec![0.0; padded], vec![0.0; padded]);
         segment.rotation.apply(query, &mut rotated);
         let length = kernels::norm_squared(&rotated).sqrt();
-        let bound = segment.radius_bound(length, radius);
-        let near = |&leaf: &u32| {
+        let gap = |leaf| {
             segment.centroid(leaf, &mut centroid);
-            let gap = kernels::l2_squared(&rotated, &centroid).sqrt();
-            segment.may_hold(leaf, gap, &bound)
+            Gap { leaf, gap: kernels::l2_squared(&rotated, &centroid).sqrt() }
         };
-        all.filter(near).collect()
+        Some(Gaps { length, leaves: segment.all_leaves().map(gap).collect() })
     }
 
     /// Copies the vector of a live row of a leaf to `out` and returns its id; `pick` chooses the

@@ -175,7 +175,7 @@ class Reads(RowReads):
             Together with `probes`: take the exact distance of this many rows, the best by their
             codes, but of `k` at least. In proportion to `probes` if it is not given.
         exact
-            Look at every row.
+            The nearest of all rows, for certain.
         where
             Only rows for which this holds. A dictionary such as `{"color": "red", "price": {"$gte":
             3}}`; Qdrant's form with `must`, `should`, `must_not`; or an SQL condition such as

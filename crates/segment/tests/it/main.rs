@@ -2,6 +2,7 @@
 
 mod contract;
 mod damage;
+mod exact;
 mod fields;
 mod golden;
 mod moments;
