@@ -26,7 +26,8 @@ import org.apache.flink.util.ExceptionUtils;
  *       without one is up to the operator.
  *   <li><b>Two lanes.</b> Searches that read every row have threads and places of their own, so
  *       that they are never in the way of the others: where there are more threads than cores they
- *       compute last. Few places, so that a barrier soon passes.
+ *       compute last. Few places, so that a barrier soon passes; and while the task itself waits
+ *       for one of them, others of them run on threads that compute as it does.
  *   <li><b>A slow search delays no other</b> of its lane, as long as a thread is free.
  *   <li><b>Every search has an answer soon after its deadline.</b> One that still waits is not run;
  *       of one that runs, the late answer is dropped.
@@ -48,6 +49,15 @@ final class SearchExecutor<A> implements AutoCloseable {
      */
     static final int EXACT_PLACES = 8;
 
+    /**
+     * How long the task waits for exact searches, while there are some, before others of them run
+     * on threads that do not compute last. On busy cores a barrier and all writes would else wait
+     * for what nobody else waits for.
+     */
+    private static final long PATIENCE_NANOS = 50_000_000;
+
+    private static final long IDLE_MILLIS = 1_000;
+
     /** How long a wait sleeps at most: answers wake it, other mails and deadlines do not. */
     private static final long SLEEP_NANOS = 1_000_000;
 
@@ -56,6 +66,15 @@ final class SearchExecutor<A> implements AutoCloseable {
     private final Consumer<A> answers;
     private final Lane usual;
     private final Lane exact;
+
+    /** For exact searches that the task waits for; without threads at other times. */
+    private final ThreadPoolExecutor urgent;
+
+    /** Exact searches that run, those that had their answer before they ended included. */
+    private final AtomicInteger exactRuns = new AtomicInteger();
+
+    /** How long the task has waited for searches since no exact one was under way. */
+    private long waitedNanos;
 
     /** Searches without an answer, the oldest first. */
     private final Set<Work<A>> underWay = new LinkedHashSet<>();
@@ -100,6 +119,30 @@ final class SearchExecutor<A> implements AutoCloseable {
                         threads,
                         Math.min(places, threads * EXACT_PLACES),
                         NativeThread::yieldToOthers);
+        urgent = pool(name + "-urgent", threads, IDLE_MILLIS, () -> {});
+        urgent.allowCoreThreadTimeOut(true);
+    }
+
+    /**
+     * @param begin what each thread does first
+     */
+    private static ThreadPoolExecutor pool(
+            String name, int threads, long idleMillis, Runnable begin) {
+        AtomicInteger number = new AtomicInteger();
+        return new ThreadPoolExecutor(
+                threads,
+                threads,
+                idleMillis,
+                TimeUnit.MILLISECONDS,
+                new LinkedBlockingQueue<>(),
+                work -> {
+                    Runnable all =
+                            () -> {
+                                begin.run();
+                                work.run();
+                            };
+                    return new Thread(all, name + "-" + number.incrementAndGet());
+                });
     }
 
     /** Threads, and how many searches have a place here. */
@@ -114,22 +157,7 @@ final class SearchExecutor<A> implements AutoCloseable {
          */
         private Lane(String name, int threads, int places, Runnable begin) {
             this.places = places;
-            AtomicInteger number = new AtomicInteger();
-            pool =
-                    new ThreadPoolExecutor(
-                            threads,
-                            threads,
-                            0,
-                            TimeUnit.MILLISECONDS,
-                            new LinkedBlockingQueue<>(),
-                            work -> {
-                                Runnable all =
-                                        () -> {
-                                            begin.run();
-                                            work.run();
-                                        };
-                                return new Thread(all, name + "-" + number.incrementAndGet());
-                            });
+            pool = pool(name, threads, 0, begin);
         }
     }
 
@@ -143,7 +171,12 @@ final class SearchExecutor<A> implements AutoCloseable {
     void awaitRoom(boolean forExact) throws InterruptedException {
         waiting = Thread.currentThread();
         while (!hasRoom(forExact)) {
-            look();
+            if (forExact) {
+                hasten();
+                waitedNanos += look();
+            } else {
+                look();
+            }
         }
         waiting = null;
     }
@@ -161,9 +194,39 @@ final class SearchExecutor<A> implements AutoCloseable {
     void drain() throws InterruptedException {
         waiting = Thread.currentThread();
         while (!underWay.isEmpty()) {
-            look();
+            hasten();
+            waitedNanos += look();
         }
         waiting = null;
+    }
+
+    /**
+     * Where the task has waited for some time while the oldest exact search runs, gives another one
+     * a thread that does not yield.
+     */
+    private void hasten() {
+        if (waitedNanos < PATIENCE_NANOS || !urgent.getQueue().isEmpty() || !runsLong()) {
+            return;
+        }
+        Runnable next = exact.pool.getQueue().poll();
+        if (next != null) {
+            urgent.execute(next);
+        }
+    }
+
+    /**
+     * True if the oldest exact search has run for some time, or waits for one that runs though it
+     * had its answer.
+     */
+    private boolean runsLong() {
+        for (Work<A> work : underWay) {
+            if (work.search.exact()) {
+                return work.runs
+                        ? System.nanoTime() - work.beganNanos >= PATIENCE_NANOS
+                        : exactRuns.get() > 0;
+            }
+        }
+        return false;
     }
 
     /** Answers searches that are past their deadline, without a search. */
@@ -181,6 +244,7 @@ final class SearchExecutor<A> implements AutoCloseable {
         for (Work<A> work : late) {
             if (work.begun.compareAndSet(false, true)) {
                 lane(work.search.exact()).pool.remove(work);
+                urgent.remove(work);
                 work.search.close();
             }
             end(work, work.search.shed());
@@ -197,6 +261,7 @@ final class SearchExecutor<A> implements AutoCloseable {
     public void close() throws InterruptedException {
         usual.pool.shutdownNow();
         exact.pool.shutdownNow();
+        urgent.shutdownNow();
         for (Work<A> work : underWay) {
             if (work.begun.compareAndSet(false, true)) {
                 work.search.close();
@@ -204,22 +269,29 @@ final class SearchExecutor<A> implements AutoCloseable {
         }
         usual.pool.awaitTermination(END_MILLIS, TimeUnit.MILLISECONDS);
         exact.pool.awaitTermination(END_MILLIS, TimeUnit.MILLISECONDS);
+        urgent.awaitTermination(END_MILLIS, TimeUnit.MILLISECONDS);
     }
 
     private Lane lane(boolean forExact) {
         return forExact ? exact : usual;
     }
 
-    /** Takes an answer if there is one, else waits a moment: a mailbox has no wait with a limit. */
-    private void look() throws InterruptedException {
+    /**
+     * Takes an answer if there is one, else waits a moment: a mailbox has no wait with a limit.
+     *
+     * @return how long it waited, in nanoseconds
+     */
+    private long look() throws InterruptedException {
         shedLate();
         if (mailbox.tryYield()) {
-            return;
+            return 0;
         }
         if (Thread.interrupted()) {
             throw new InterruptedException();
         }
+        long began = System.nanoTime();
         LockSupport.parkNanos(SLEEP_NANOS);
+        return System.nanoTime() - began;
     }
 
     /** A search that waits for a thread or runs. */
@@ -231,6 +303,11 @@ final class SearchExecutor<A> implements AutoCloseable {
 
         /** The thread that sets it releases the search's state. */
         private final AtomicBoolean begun = new AtomicBoolean();
+
+        private long beganNanos;
+
+        /** Set after the time from which it runs. */
+        private volatile boolean runs;
 
         private Work(SearchExecutor<A> searches, Task<A> search, long dueNanos) {
             this.searches = searches;
@@ -245,6 +322,9 @@ final class SearchExecutor<A> implements AutoCloseable {
         @Override
         public void run() {
             if (begun.compareAndSet(false, true)) {
+                beganNanos = System.nanoTime();
+                runs = true;
+                searches.exactRuns.addAndGet(search.exact() ? 1 : 0);
                 searches.run(this);
             }
         }
@@ -252,6 +332,8 @@ final class SearchExecutor<A> implements AutoCloseable {
         private A answered() throws Exception {
             try (search) {
                 return late(System.nanoTime()) ? search.shed() : search.run();
+            } finally {
+                searches.exactRuns.addAndGet(search.exact() ? -1 : 0);
             }
         }
     }
@@ -273,6 +355,7 @@ final class SearchExecutor<A> implements AutoCloseable {
     private void end(Work<A> work, A answer) {
         if (underWay.remove(work)) {
             lane(work.search.exact()).taken--;
+            waitedNanos = exact.taken > 0 ? waitedNanos : 0;
             answers.accept(answer);
         }
     }

@@ -5,8 +5,8 @@ import java.io.Serializable;
 /**
  * How a partition answers queries: the section {@code search} of a job.
  *
- * @param threads that search beside the task, and as many again for exact queries and audits; 0 to
- *     search in the task
+ * @param threads that search beside the task, as many again for exact queries and audits, and as
+ *     many once more while the task waits for those; 0 to search in the task
  * @param inFlight searches under way at most, those that wait for a thread included; exact ones
  *     have places of their own, 8 per thread
  * @param shed whether a query that finds no place is answered at once, as partial; else the task

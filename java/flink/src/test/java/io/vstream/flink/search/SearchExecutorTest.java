@@ -5,6 +5,8 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -51,7 +53,7 @@ class SearchExecutorTest {
             this(number, go, false);
         }
 
-        private HeldTask(int number, CountDownLatch go, boolean exact) {
+        HeldTask(int number, CountDownLatch go, boolean exact) {
             this.number = number;
             this.go = go;
             this.exact = exact;
@@ -215,6 +217,34 @@ class SearchExecutorTest {
         slow.countDown();
         searches.drain();
         assertThat(answers).hasSize(begun + 256).doesNotHaveDuplicates();
+    }
+
+    /** On busy cores those that compute last once held up all writes for half of the time. */
+    @Test
+    void aTaskThatWaitsForExactSearchesHasSomeRunAsItRuns() throws Exception {
+        searches = searches(1, 256, 60_000);
+        CountDownLatch stuck = new CountDownLatch(1);
+        Set<String> threads = ConcurrentHashMap.newKeySet();
+        for (int number = 1; number <= SearchExecutor.EXACT_PLACES; number++) {
+            CountDownLatch go = number == 1 ? stuck : new CountDownLatch(0);
+            searches.begin(
+                    new HeldTask(number, go, true) {
+                        @Override
+                        public Integer run() throws Exception {
+                            threads.add(Thread.currentThread().getName());
+                            return super.run();
+                        }
+                    });
+        }
+        assertThat(searches.hasRoom(true)).isFalse();
+        // The one thread of the lane never gets to the second.
+        searches.awaitRoom(true);
+        assertThat(answers).first().isEqualTo(2);
+        stuck.countDown();
+        searches.drain();
+        assertThat(answers).hasSize(SearchExecutor.EXACT_PLACES).doesNotHaveDuplicates();
+        assertThat(closed).hasValue(SearchExecutor.EXACT_PLACES);
+        assertThat(threads).contains("test-exact-1", "test-urgent-1");
     }
 
     /** The first never ends by itself: a barrier once waited for such a search for ever. */
