@@ -43,6 +43,9 @@ public final class KafkaBroker implements AutoCloseable {
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-Xms128m",
                         "-Xmx384m",
+                        // As a task manager: a restart compiles everything again.
+                        "-XX:+UseSerialGC",
+                        "-XX:TieredStopAtLevel=1",
                         "-Dlog4j2.configurationFile=" + folder.resolve("log4j2.properties"),
                         "-cp",
                         JARS.toAbsolutePath() + File.separator + "*");
