@@ -106,21 +106,20 @@ impl<'a> Packed<'a> {
         bits: u32,
         fields: &'a mut Fields,
     ) -> Result<Packed<'a>, CodecError> {
-        fields.replace([].into_iter());
+        fields.replace(std::iter::empty());
         let (tag, least, width) = (input.u8()?, input.u32()?, u32::from(input.u8()?));
         if width > WIDTH_MAX.min(bits) {
             return Err(CodecError("a field is wider than its element"));
         }
-        let row_bits;
-        match tag {
-            UNIFORM => row_bits = dimension * width as usize,
+        let row_bits = match tag {
+            UNIFORM => dimension * width as usize,
             PER_DIMENSION => {
                 let head = (dimension * (width + WIDTH_BITS) as usize).div_ceil(8);
                 read_fields(input.bytes(head)?, dimension, least, width, bits, fields)?;
-                row_bits = fields.bits();
+                fields.bits()
             }
             _ => return Err(CodecError("an unknown layout of packed fields")),
-        }
+        };
         let stream = input.rest();
         if stream.len() != (rows * row_bits).div_ceil(8) {
             return Err(CodecError("the fields of a block do not fill it"));

@@ -82,7 +82,7 @@ fn every_level_joins_codes_and_lower_bits() {
                 upper[..code as usize].fill_with(|| random.next() as u8);
                 let mut words = Vec::new();
                 for _ in 0..n {
-                    let is_rare = random.next() % share == 0;
+                    let is_rare = random.next().is_multiple_of(share);
                     let common = (random.next() % u64::from(code)) as u32;
                     let low = random.next() as u32 & ((1 << lower) - 1);
                     words.push(if is_rare { code } else { common } << lower | low);
