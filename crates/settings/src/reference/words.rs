@@ -471,8 +471,8 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "search",
         "threads",
-        "Threads of each partition that search beside its writer, and as many again for exact queries and \
-         audits. 0 searches in the task itself.",
+        "Threads of each partition that search beside its writer, as many again for exact queries and \
+         audits, at low priority, and as many once more while the task waits for these. 0 searches in the task itself.",
     ),
     (
         "search",
