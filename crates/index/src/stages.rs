@@ -231,6 +231,8 @@ pub struct PlaceState<S> {
     pub costs: Vec<f32>,
     /// Leaves that are visited, the first of the ranked.
     pub leaves: usize,
+    /// Ranked leaves that are visited whatever they cost, the first, where several places are searched as one.
+    pub always: usize,
     /// Its candidates, best first.
     pub candidates: Vec<Candidate>,
 }
@@ -239,7 +241,7 @@ impl<S> PlaceState<S> {
     /// Forgets what the last query found. The place's own buffers stay as they are.
     pub fn clear(&mut self) {
         self.costs.clear();
-        self.leaves = 0;
+        (self.leaves, self.always) = (0, 0);
         self.candidates.clear();
     }
 }

@@ -356,14 +356,16 @@ impl Pinned {
 /// scanned first keep many such.
 ///
 /// * `probes`: costs of the leaves that count as probes, sorted. The rank of a leaf is how many of them cost less:
-///   a query of one more probe visits it.
+///   a query of one more probe visits it. Leaves that every query visits have rank 0.
 fn merged(scratch: &TreeScratch, probes: &[f32], bound: f32) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
-    for (place, (found, costs)) in scratch.candidates().zip(scratch.costs()).enumerate() {
+    let places = scratch.candidates().zip(scratch.costs()).zip(scratch.always());
+    for (place, ((found, costs), always)) in places.enumerate() {
         let near = found.iter().take_while(|row| row.estimate.total_cmp(&bound).is_le());
         candidates.extend(near.enumerate().map(|(position, row)| {
             let cost = costs[row.leaf as usize];
-            let leaf = probes.partition_point(|probe| probe.total_cmp(&cost).is_lt()) as u32;
+            let rank = || probes.partition_point(|probe| probe.total_cmp(&cost).is_lt());
+            let leaf = if (row.leaf as usize) < always { 0 } else { rank() as u32 };
             Candidate { estimate: row.estimate, leaf, cost, place, position }
         }));
     }

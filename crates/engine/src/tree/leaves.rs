@@ -30,6 +30,9 @@ use super::LiveSegment;
 /// Stands for the leaf of a run that a segment does not serve.
 pub(crate) const NOT_SERVED: u32 = u32::MAX;
 
+/// A segment with so few leaves may have rows from everywhere in each.
+const FEW_LEAVES: usize = 8;
+
 /// Leaves whose exact centroids are looked at for the nearest one.
 const LOOKED_AT: usize = 8;
 
@@ -65,6 +68,8 @@ pub(crate) struct Leaves {
     counted: usize,
     /// Segments with runs of leaves that they do not define.
     deltas: usize,
+    /// These, and segments with few leaves; ascending.
+    partial: Vec<u32>,
     form: Form,
     dimension: usize,
 }
@@ -74,6 +79,8 @@ pub(crate) struct Leaves {
 pub(crate) struct LeafRanking {
     scan: ScanScratch,
     estimates: Vec<f32>,
+    /// Leaves whose estimates are no larger were ranked.
+    bound: f32,
     merged: Vec<f32>,
     centroid: Vec<f32>,
     /// Cost, base and leaf of the nearest, best first.
@@ -123,7 +130,10 @@ impl Leaves {
         let is_foreign = |&(number, run): &(u64, Run)| {
             (segments[run.segment as usize].number != definer(number)).then_some(run.segment)
         };
-        let deltas = all.iter().filter_map(is_foreign).collect::<HashSet<u32>>().len();
+        let deltas: HashSet<u32> = all.iter().filter_map(is_foreign).collect();
+        let is_partial =
+            |at: &u32| deltas.contains(at) || files[*at as usize].leaves() <= FEW_LEAVES;
+        let partial = (0..files.len() as u32).filter(is_partial).collect();
         let mut centroid = Vec::new();
         let mut centroid_of = |at: usize, out: &mut [f32]| {
             let leaf: &Leaf = &leaves[at];
@@ -144,7 +154,8 @@ impl Leaves {
             runs,
             of_run,
             counted,
-            deltas,
+            deltas: deltas.len(),
+            partial,
             form,
             dimension,
         }
@@ -181,6 +192,46 @@ impl Leaves {
     /// Segments with runs of leaves that they do not define.
     pub(crate) fn deltas(&self) -> usize {
         self.deltas
+    }
+
+    /// Segments that have rows of leaves that others define, or few leaves. Their rows may be in few places, all of
+    /// them far from a query.
+    pub(crate) fn partial(&self) -> &[u32] {
+        &self.partial
+    }
+
+    /// The nearest runs of a segment beyond the leaves that were ranked: cost, base, and leaf of the segment of each,
+    /// the nearest first.
+    ///
+    /// * `ranking`: of this query.
+    ///
+    /// Cost: O(runs of the segment), unless `count` is 0.
+    pub(crate) fn nearest_runs(
+        &self,
+        query: &RotatedQuery,
+        segment: u32,
+        count: usize,
+        ranking: &mut LeafRanking,
+    ) -> Vec<(f32, f32, u32)> {
+        let LeafRanking { estimates, bound, centroid, .. } = ranking;
+        if count == 0 {
+            return Vec::new();
+        }
+        let estimate = |leaf: u32| estimates[leaf as usize];
+        let is_beyond = |leaf: u32| leaf != NOT_SERVED && estimate(leaf).total_cmp(bound).is_gt();
+        let runs = self.of_run[segment as usize].iter().copied().zip(0..);
+        let mut near: Vec<(u32, u32)> = runs.filter(|run| is_beyond(run.0)).collect();
+        if near.len() > count {
+            near.select_nth_unstable_by(count - 1, |a, b| estimate(a.0).total_cmp(&estimate(b.0)));
+            near.truncate(count);
+        }
+        let mut exact = |(leaf, run)| {
+            let (cost, base) = self.exact(query, leaf, centroid);
+            (cost, base, run)
+        };
+        let mut near: Vec<(f32, f32, u32)> = near.into_iter().map(&mut exact).collect();
+        near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        near
     }
 
     /// Runs of all leaves.
@@ -263,7 +314,8 @@ impl Leaves {
     /// Ranks the nearest leaves; the `probes` nearest are among them, and those left over that are as
     /// near.
     pub(crate) fn rank(&self, query: &RotatedQuery, probes: usize, ranking: &mut LeafRanking) {
-        let LeafRanking { scan, estimates, merged, centroid, ranked, costs } = ranking;
+        let LeafRanking { scan, estimates, bound: ranked_to, merged, centroid, ranked, costs } =
+            ranking;
         ranked.clear();
         costs.clear();
         self.estimate(query, scan, estimates);
@@ -278,6 +330,7 @@ impl Leaves {
             merged.extend(counted.map(|(&cost, _)| cost));
             *merged.select_nth_unstable_by(near - 1, f32::total_cmp).1
         };
+        *ranked_to = bound;
         for (leaf, cost) in (0..).zip(&*estimates) {
             if cost.total_cmp(&bound).is_le() {
                 let (cost, base) = self.exact(query, leaf, centroid);

@@ -17,6 +17,7 @@ use vstream_store::blocks::BlockHandle;
 use vstream_store::Error as StoreError;
 use vstream_vector::TopK;
 
+use super::scratch::ALWAYS_VISITED;
 use super::TreeScratch;
 use crate::error::Error;
 use crate::tree::{Leaves, Pinned, Tree, NOT_SERVED};
@@ -54,22 +55,68 @@ type Work<'w> = dyn FnMut(
     + 'w;
 
 /// A place in memory, whose rows can always be read.
-struct InMemory<'a>(Staged<'a, dyn IndexSnapshot + 'a>);
+struct InMemory<'a> {
+    staged: Staged<'a, dyn IndexSnapshot + 'a>,
+    always: Always,
+}
+
+/// Leaves of a place that every query visits, the nearest.
+struct Always {
+    /// How many.
+    count: usize,
+    /// Estimated cost of the last of them.
+    bound: f32,
+    /// Costs as the order of all places has them: the least there is for those leaves.
+    order: Vec<f32>,
+}
+
+impl Always {
+    fn new(count: usize) -> Always {
+        Always { count, bound: f32::NEG_INFINITY, order: Vec::new() }
+    }
+
+    /// Begins a ranking.
+    ///
+    /// * `costs`: the estimates; that of a leaf without rows is infinite.
+    fn begin(&mut self, costs: &[f32]) {
+        let mut costs: Vec<f32> = match self.count {
+            0 => Vec::new(),
+            _ => costs.iter().copied().filter(|cost| *cost < f32::INFINITY).collect(),
+        };
+        self.count = self.count.min(costs.len());
+        self.bound = match self.count {
+            0 => f32::NEG_INFINITY,
+            count => *costs.select_nth_unstable_by(count - 1, f32::total_cmp).1,
+        };
+    }
+
+    /// The costs of leaves that were ranked next.
+    ///
+    /// * `is_first`: true if they are the nearest of the place.
+    fn order(&mut self, costs: &[f32], is_first: bool) -> &[f32] {
+        self.order.clear();
+        self.order.extend_from_slice(costs);
+        if is_first {
+            self.order[..self.count].fill(f32::NEG_INFINITY);
+        }
+        &self.order
+    }
+}
 
 impl FilteredPlace for InMemory<'_> {
     type Error = StoreError;
 
     fn leaves(&self) -> usize {
-        self.0.leaves()
+        self.staged.leaves()
     }
 
     fn select(&mut self, filter: Option<&Filter>) -> Result<u64, StoreError> {
-        let Ok(most) = self.0.select(filter);
+        let Ok(most) = self.staged.select(filter);
         Ok(most)
     }
 
     fn likely(&mut self, at_most: u64) -> u64 {
-        self.0.likely(at_most)
+        self.staged.likely(at_most)
     }
 
     fn sweep(
@@ -78,12 +125,12 @@ impl FilteredPlace for InMemory<'_> {
         most: u64,
         out: &mut TopK,
     ) -> Result<Option<SearchStats>, StoreError> {
-        let Ok(swept) = self.0.sweep(probe, most, out);
+        let Ok(swept) = self.staged.sweep(probe, most, out);
         Ok(swept)
     }
 
     fn scan_loose(&mut self, probe: &FilteredProbe<'_>, out: &mut TopK) -> usize {
-        self.0.scan_loose(probe, out)
+        self.staged.scan_loose(probe, out)
     }
 
     fn exact(
@@ -91,7 +138,7 @@ impl FilteredPlace for InMemory<'_> {
         probe: &FilteredProbe<'_>,
         out: &mut TopK,
     ) -> Result<SearchStats, StoreError> {
-        let Ok(stats) = self.0.exact(probe, out);
+        let Ok(stats) = self.staged.exact(probe, out);
         Ok(stats)
     }
 
@@ -102,11 +149,15 @@ impl FilteredPlace for InMemory<'_> {
         queries: &mut RotatedQueries,
         costs: &mut Vec<f32>,
     ) {
-        self.0.estimate(vector, probes, queries, costs);
+        let before = costs.len();
+        self.staged.estimate(vector, probes, queries, costs);
+        self.always.begin(&costs[before..]);
     }
 
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32] {
-        self.0.rank(bound, queries)
+        let is_first = self.staged.state.costs.is_empty();
+        let costs = self.staged.rank(bound.max(self.always.bound), queries);
+        self.always.order(costs, is_first)
     }
 
     fn visit(
@@ -116,7 +167,7 @@ impl FilteredPlace for InMemory<'_> {
         out: &mut TopK,
         seen: &mut dyn FnMut(vstream_index::stages::FoundRow),
     ) -> Result<Visited, StoreError> {
-        let Ok(visited) = self.0.visit(leaves, ask, out, seen);
+        let Ok(visited) = self.staged.visit(leaves, ask, out, seen);
         Ok(visited)
     }
 }
@@ -170,6 +221,7 @@ struct InSegment<'a> {
     /// Its position among the segments with leaves.
     at: usize,
     shared: &'a RefCell<SharedCosts<'a>>,
+    always: Always,
 }
 
 impl FilteredPlace for InSegment<'_> {
@@ -224,7 +276,9 @@ impl FilteredPlace for InSegment<'_> {
         let own = shared.leaves.of_segment(self.at);
         let own = own.iter().map(|&leaf| shared.estimated(leaf));
         place.estimate_by(own.clone(), query.norm(), &mut state.stage);
+        let before = costs.len();
         costs.extend(own);
+        self.always.begin(&costs[before..]);
     }
 
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32] {
@@ -236,8 +290,8 @@ impl FilteredPlace for InSegment<'_> {
             let leaf = shared.leaves.of_segment(self.at)[leaf as usize];
             shared.exact(query, leaf)
         };
-        place.rank_by(bound, exact, stage, costs);
-        &costs[before..]
+        place.rank_by(bound.max(self.always.bound), exact, stage, costs);
+        self.always.order(&costs[before..], before == 0)
     }
 
     fn visit(
@@ -327,16 +381,23 @@ impl Pinned {
         scratch.begin(views.len());
         let TreeScratch { memory, segments, filtered, .. } = scratch;
         let nothing = |_: &[Infallible]| Ok(Vec::new());
+        let places = views.len() + self.memory_places().count();
+        let always = if places > 1 { ALWAYS_VISITED } else { 0 };
         let memory = self.memory_places().zip(memory);
         let mut memory: Vec<InMemory<'_>> = memory
-            .map(|(place, state)| InMemory(Staged { place, state, read: &nothing }))
+            .map(|(place, state)| {
+                let staged = Staged { place, state, read: &nothing };
+                InMemory { staged, always: Always::new(always) }
+            })
             .collect();
         let shared = RefCell::new(SharedCosts::new(&self.view.leaves));
         let segments = views.iter().zip(segments).zip(&reads).enumerate();
         let mut segments: Vec<InSegment<'_>> = segments
             .map(|(at, ((place, state), read))| {
                 let staged = Staged { place, state, read };
-                InSegment { staged, at, shared: &shared }
+                let is_partial = self.view.leaves.partial().contains(&(at as u32));
+                let always = Always::new(if is_partial { always } else { 0 });
+                InSegment { staged, at, shared: &shared, always }
             })
             .collect();
         let mut places: Vec<&mut dyn FilteredPlace<Error = StoreError>> = Vec::new();

@@ -10,6 +10,13 @@ use crate::tree::leaves::LeafRanking;
 /// Number of places in memory: the memtable and the immutable memtable.
 pub(in crate::tree) const MEMORY_PLACES: usize = 2;
 
+/// Leaves of each place in memory, and runs of each segment whose leaves are not its own, that every query visits, the
+/// nearest. They count as no probe.
+///
+/// A place with few rows has few leaves, each with rows from everywhere. Their centroids are farther from a query than
+/// those of many other leaves, and queries that went by centroids alone did not find the newest rows.
+pub(super) const ALWAYS_VISITED: usize = 8;
+
 /// Buffers of one searching thread.
 ///
 /// Places are numbered: those in memory first, then the segments with leaves in the order of the view.
@@ -52,10 +59,10 @@ impl TreeScratch {
         self.segments.iter_mut().for_each(|state| state.leaves = state.costs.len());
     }
 
-    /// Lets each place visit its ranked leaves that cost no more than `bound`.
+    /// Lets each place visit its ranked leaves that cost no more than `bound`, and those that are always visited.
     pub(in crate::tree) fn keep_within(&mut self, bound: f32) {
-        self.memory.iter_mut().for_each(|state| state.leaves = visited(&state.costs, bound));
-        self.segments.iter_mut().for_each(|state| state.leaves = visited(&state.costs, bound));
+        self.memory.iter_mut().for_each(|state| keep_within(state, bound));
+        self.segments.iter_mut().for_each(|state| keep_within(state, bound));
     }
 
     /// Lets the places in memory visit the `n` nearest of their leaves together, and the segments the `n`
@@ -88,6 +95,12 @@ impl TreeScratch {
         found.shrink_to_fit();
     }
 
+    /// How many of the ranked leaves are always visited, place by place.
+    pub(in crate::tree) fn always(&self) -> impl Iterator<Item = usize> + '_ {
+        let memory = self.memory.iter().map(|state| state.always);
+        memory.chain(self.segments.iter().map(|state| state.always))
+    }
+
     /// The candidates, place by place.
     pub(in crate::tree) fn candidates(&self) -> impl Iterator<Item = &[Candidate]> {
         let memory = self.memory.iter().map(|state| state.candidates.as_slice());
@@ -96,8 +109,9 @@ impl TreeScratch {
 
     /// The costs of the ranked leaves that count as probes.
     pub(in crate::tree) fn probe_costs(&self) -> impl Iterator<Item = f32> + '_ {
-        let memory = self.memory.iter().flat_map(|state| state.costs.iter().copied());
-        memory.chain(self.leaves.costs.iter().copied())
+        let counted = |state: &'_ PlaceState<Scratch>| state.always.min(state.costs.len());
+        let memory = self.memory.iter().flat_map(move |state| &state.costs[counted(state)..]);
+        memory.copied().chain(self.leaves.costs.iter().copied())
     }
 
     /// The `n`-th least of those costs; infinite if there are fewer.
@@ -171,6 +185,11 @@ impl BestEstimates {
         // Places may have added estimates that are above a bound known before.
         self.estimates.iter().copied().fold(f32::NEG_INFINITY, f32::max).min(self.below)
     }
+}
+
+fn keep_within<S>(state: &mut PlaceState<S>, bound: f32) {
+    let always = state.always.min(state.costs.len());
+    state.leaves = visited(&state.costs, bound).max(always);
 }
 
 /// Leaves that cost no more than `bound`, of costs that ascend.

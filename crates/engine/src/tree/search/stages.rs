@@ -14,7 +14,7 @@ use vstream_segment::SegmentView;
 use vstream_store::blocks::{read_together, Block, BlockHandle, BlockReader};
 use vstream_vector::{Neighbor, TopK};
 
-use super::scratch::{nth, TreeScratch, MEMORY_PLACES};
+use super::scratch::{nth, TreeScratch, ALWAYS_VISITED, MEMORY_PLACES};
 use crate::error::Error;
 use crate::tree::Pinned;
 
@@ -50,9 +50,11 @@ impl Pinned {
         let TreeScratch { memory, segments, queries, leaves, .. } = &mut *scratch;
         for (place, state) in self.memory_places().zip(memory) {
             let Ok(_) = place.select(probe.filter, &mut state.stage);
-            estimate(place, (vector, probes), queries, state);
-            let bound = nth(&mut state.costs, probes);
+            let ranked = probes.saturating_add(ALWAYS_VISITED);
+            estimate(place, (vector, ranked), queries, state);
+            let bound = nth(&mut state.costs, ranked);
             rank(place, bound, queries, state);
+            state.always = ALWAYS_VISITED;
         }
         let views: Vec<SegmentView<'_>> = self.segments().collect();
         let query = queries.rotate(self.view.leaves.rotation(), vector);
@@ -68,6 +70,17 @@ impl Pinned {
             for run in self.view.leaves.runs(leaf) {
                 let (at, state) = (run.segment as usize, &mut segments[run.segment as usize]);
                 views[at].rank_next((cost, base, run.leaf), norm, &mut state.stage);
+                state.costs.push(cost);
+            }
+        }
+        for &at in self.view.leaves.partial() {
+            let state = &mut segments[at as usize];
+            state.always = ALWAYS_VISITED;
+            let more = ALWAYS_VISITED.saturating_sub(state.costs.len());
+            let last = state.costs.last().copied().unwrap_or(f32::NEG_INFINITY);
+            for (cost, base, leaf) in self.view.leaves.nearest_runs(query, at, more, leaves) {
+                let cost = cost.max(last);
+                views[at as usize].rank_next((cost, base, leaf), norm, &mut state.stage);
                 state.costs.push(cost);
             }
         }

@@ -16,6 +16,7 @@ mod read_snapshot;
 mod recall;
 mod remote;
 mod shared;
+mod young;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -342,11 +342,14 @@ fn rounds<E>(
             && (from < scratch.order.len() || scratch.rank_more(places))
         {
             let (next, _) = scratch.order[from];
-            let need = need(probe.settings, norm, next, out.bound());
-            if need >= probe.stop.theta {
-                return Ok(true);
+            // Leaves without a cost are visited whatever the rule says.
+            if next > f32::NEG_INFINITY {
+                let need = need(probe.settings, norm, next, out.bound());
+                if need >= probe.stop.theta {
+                    return Ok(true);
+                }
+                scratch.passed = scratch.passed.max(need);
             }
-            scratch.passed = scratch.passed.max(need);
         }
     }
     Ok(false)

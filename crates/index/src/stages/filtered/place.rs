@@ -70,7 +70,8 @@ pub trait FilteredPlace {
     );
 
     /// Ranks the leaves that cost at most `bound` behind those that are ranked; returns their costs,
-    /// ascending.
+    /// ascending: negative infinity for leaves that are visited whatever they cost. Such leaves are among the first
+    /// that are ranked, be they above `bound`.
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32];
 
     /// Visits ranked leaves: offers their nearest rows that match to `out`. Calls `seen` with each row
