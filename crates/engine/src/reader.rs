@@ -29,7 +29,7 @@ pub enum Effort {
     Unaudited,
     /// Visit so many leaves and take so many exact distances.
     Chosen {
-        /// Leaves visited, ≥ 1; beside segments also the few nearest of the rows in memory.
+        /// Leaves visited, ≥ 1. Beside large segments the few nearest of the newest rows are visited too.
         probes: usize,
         /// Rows whose exact distance is taken, those with the best codes, never fewer than `k`.
         /// `None`: in proportion to `probes`.

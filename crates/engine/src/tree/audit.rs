@@ -356,7 +356,8 @@ impl Pinned {
 /// scanned first keep many such.
 ///
 /// * `probes`: costs of the leaves that count as probes, sorted. The rank of a leaf is how many of them cost less:
-///   a query of one more probe visits it. Leaves that every query visits have rank 0.
+///   a query of one more probe visits it. Leaves that every query visits have rank 0, and their cost all the
+///   same: after a flush or a merge their rows are in leaves like any others.
 fn merged(scratch: &TreeScratch, probes: &[f32], bound: f32) -> Vec<Candidate> {
     let mut candidates: Vec<Candidate> = Vec::new();
     let places = scratch.candidates().zip(scratch.costs()).zip(scratch.always());

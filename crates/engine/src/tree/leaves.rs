@@ -83,6 +83,10 @@ pub(crate) struct LeafRanking {
     bound: f32,
     merged: Vec<f32>,
     centroid: Vec<f32>,
+    /// Leaf and run of each.
+    near: Vec<(u32, u32)>,
+    /// See [`Leaves::nearest_runs`].
+    pub(crate) beyond: Vec<(f32, f32, u32)>,
     /// Cost, base and leaf of the nearest, best first.
     pub(crate) ranked: Vec<(f32, f32, u32)>,
     /// Costs of those that count as probes.
@@ -200,8 +204,8 @@ impl Leaves {
         &self.partial
     }
 
-    /// The nearest runs of a segment beyond the leaves that were ranked: cost, base, and leaf of the segment of each,
-    /// the nearest first.
+    /// Fills `ranking.beyond` with the nearest runs of a segment beyond the leaves that were ranked: cost, base, and
+    /// leaf of the segment of each, the nearest first.
     ///
     /// * `ranking`: of this query.
     ///
@@ -212,26 +216,26 @@ impl Leaves {
         segment: u32,
         count: usize,
         ranking: &mut LeafRanking,
-    ) -> Vec<(f32, f32, u32)> {
-        let LeafRanking { estimates, bound, centroid, .. } = ranking;
+    ) {
+        let LeafRanking { estimates, bound, centroid, near, beyond, .. } = ranking;
+        near.clear();
+        beyond.clear();
         if count == 0 {
-            return Vec::new();
+            return;
         }
         let estimate = |leaf: u32| estimates[leaf as usize];
         let is_beyond = |leaf: u32| leaf != NOT_SERVED && estimate(leaf).total_cmp(bound).is_gt();
         let runs = self.of_run[segment as usize].iter().copied().zip(0..);
-        let mut near: Vec<(u32, u32)> = runs.filter(|run| is_beyond(run.0)).collect();
+        near.extend(runs.filter(|run| is_beyond(run.0)));
         if near.len() > count {
             near.select_nth_unstable_by(count - 1, |a, b| estimate(a.0).total_cmp(&estimate(b.0)));
             near.truncate(count);
         }
-        let mut exact = |(leaf, run)| {
+        beyond.extend(near.iter().map(|&(leaf, run)| {
             let (cost, base) = self.exact(query, leaf, centroid);
             (cost, base, run)
-        };
-        let mut near: Vec<(f32, f32, u32)> = near.into_iter().map(&mut exact).collect();
-        near.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        near
+        }));
+        beyond.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     }
 
     /// Runs of all leaves.
@@ -314,8 +318,7 @@ impl Leaves {
     /// Ranks the nearest leaves; the `probes` nearest are among them, and those left over that are as
     /// near.
     pub(crate) fn rank(&self, query: &RotatedQuery, probes: usize, ranking: &mut LeafRanking) {
-        let LeafRanking { scan, estimates, bound: ranked_to, merged, centroid, ranked, costs } =
-            ranking;
+        let LeafRanking { scan, estimates, merged, centroid, ranked, costs, .. } = ranking;
         ranked.clear();
         costs.clear();
         self.estimate(query, scan, estimates);
@@ -330,7 +333,7 @@ impl Leaves {
             merged.extend(counted.map(|(&cost, _)| cost));
             *merged.select_nth_unstable_by(near - 1, f32::total_cmp).1
         };
-        *ranked_to = bound;
+        ranking.bound = bound;
         for (leaf, cost) in (0..).zip(&*estimates) {
             if cost.total_cmp(&bound).is_le() {
                 let (cost, base) = self.exact(query, leaf, centroid);

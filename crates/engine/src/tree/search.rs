@@ -1,7 +1,7 @@
 //! One query over all places: one ranking of leaves, one set of candidates, one list of answers.
 //!
-//! 1. Rank the leaves of each place, and visit the `probes` nearest of all. The nearest few of places with the newest
-//!    rows, in memory and in segments that were flushed, are visited besides, whatever they cost.
+//! 1. Rank the leaves of each place, and visit the `probes` nearest of all. The nearest few of memtables and of
+//!    segments with a part of the rows of other segments' leaves are visited too, be they farther.
 //! 2. Scan the places in memory, and take the exact distances of their best rows: this costs no
 //!    read. The worst of the `k` best rows so far says which leaves of segments cannot hold a
 //!    better row.

@@ -66,40 +66,26 @@ struct Always {
     count: usize,
     /// Estimated cost of the last of them.
     bound: f32,
-    /// Costs as the order of all places has them: the least there is for those leaves.
-    order: Vec<f32>,
 }
 
 impl Always {
     fn new(count: usize) -> Always {
-        Always { count, bound: f32::NEG_INFINITY, order: Vec::new() }
+        Always { count, bound: f32::NEG_INFINITY }
     }
 
     /// Begins a ranking.
     ///
     /// * `costs`: the estimates; that of a leaf without rows is infinite.
     fn begin(&mut self, costs: &[f32]) {
-        let mut costs: Vec<f32> = match self.count {
-            0 => Vec::new(),
-            _ => costs.iter().copied().filter(|cost| *cost < f32::INFINITY).collect(),
-        };
-        self.count = self.count.min(costs.len());
-        self.bound = match self.count {
-            0 => f32::NEG_INFINITY,
-            count => *costs.select_nth_unstable_by(count - 1, f32::total_cmp).1,
-        };
-    }
-
-    /// The costs of leaves that were ranked next.
-    ///
-    /// * `is_first`: true if they are the nearest of the place.
-    fn order(&mut self, costs: &[f32], is_first: bool) -> &[f32] {
-        self.order.clear();
-        self.order.extend_from_slice(costs);
-        if is_first {
-            self.order[..self.count].fill(f32::NEG_INFINITY);
+        if self.count == 0 {
+            return;
         }
-        &self.order
+        let finite = costs.iter().copied().filter(|cost| *cost < f32::INFINITY);
+        let mut costs: Vec<f32> = finite.collect();
+        self.count = self.count.min(costs.len());
+        if let Some(last) = self.count.checked_sub(1) {
+            self.bound = *costs.select_nth_unstable_by(last, f32::total_cmp).1;
+        }
     }
 }
 
@@ -155,9 +141,11 @@ impl FilteredPlace for InMemory<'_> {
     }
 
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32] {
-        let is_first = self.staged.state.costs.is_empty();
-        let costs = self.staged.rank(bound.max(self.always.bound), queries);
-        self.always.order(costs, is_first)
+        self.staged.rank(bound.max(self.always.bound), queries)
+    }
+
+    fn always(&self) -> usize {
+        self.always.count
     }
 
     fn visit(
@@ -291,7 +279,11 @@ impl FilteredPlace for InSegment<'_> {
             shared.exact(query, leaf)
         };
         place.rank_by(bound.max(self.always.bound), exact, stage, costs);
-        self.always.order(&costs[before..], before == 0)
+        &costs[before..]
+    }
+
+    fn always(&self) -> usize {
+        self.always.count
     }
 
     fn visit(
@@ -383,6 +375,7 @@ impl Pinned {
         let nothing = |_: &[Infallible]| Ok(Vec::new());
         let places = views.len() + self.memory_places().count();
         let always = if places > 1 { ALWAYS_VISITED } else { 0 };
+        let partial = self.view.leaves.partial();
         let memory = self.memory_places().zip(memory);
         let mut memory: Vec<InMemory<'_>> = memory
             .map(|(place, state)| {
@@ -395,7 +388,7 @@ impl Pinned {
         let mut segments: Vec<InSegment<'_>> = segments
             .map(|(at, ((place, state), read))| {
                 let staged = Staged { place, state, read };
-                let is_partial = self.view.leaves.partial().contains(&(at as u32));
+                let is_partial = partial.binary_search(&(at as u32)).is_ok();
                 let always = Always::new(if is_partial { always } else { 0 });
                 InSegment { staged, at, shared: &shared, always }
             })

@@ -10,8 +10,8 @@ use crate::tree::leaves::LeafRanking;
 /// Number of places in memory: the memtable and the immutable memtable.
 pub(in crate::tree) const MEMORY_PLACES: usize = 2;
 
-/// Leaves of each place in memory, and runs of each segment whose leaves are not its own, that every query visits, the
-/// nearest. They count as no probe.
+/// Leaves of each place in memory, and of each partial segment (`Leaves::partial`), that every query visits, the
+/// nearest.
 ///
 /// A place with few rows has few leaves, each with rows from everywhere. Their centroids are farther from a query than
 /// those of many other leaves, and queries that went by centroids alone did not find the newest rows.
@@ -107,7 +107,7 @@ impl TreeScratch {
         memory.chain(self.segments.iter().map(|state| state.candidates.as_slice()))
     }
 
-    /// The costs of the ranked leaves that count as probes.
+    /// The costs of the ranked leaves that count as probes; those that places in memory always visit do not.
     pub(in crate::tree) fn probe_costs(&self) -> impl Iterator<Item = f32> + '_ {
         let counted = |state: &'_ PlaceState<Scratch>| state.always.min(state.costs.len());
         let memory = self.memory.iter().flat_map(move |state| &state.costs[counted(state)..]);

@@ -78,7 +78,8 @@ impl Pinned {
             state.always = ALWAYS_VISITED;
             let more = ALWAYS_VISITED.saturating_sub(state.costs.len());
             let last = state.costs.last().copied().unwrap_or(f32::NEG_INFINITY);
-            for (cost, base, leaf) in self.view.leaves.nearest_runs(query, at, more, leaves) {
+            self.view.leaves.nearest_runs(query, at, more, leaves);
+            for &(cost, base, leaf) in &leaves.beyond {
                 let cost = cost.max(last);
                 views[at as usize].rank_next((cost, base, leaf), norm, &mut state.stage);
                 state.costs.push(cost);

@@ -244,10 +244,10 @@ fn go_on<E>(
             add(&mut stats.work, SearchStats { rows, exact: rows, leaves: 0 });
         }
         scratch.estimate(places, probe, probes);
-        if rounds(places, probe, deviations, (&mut *scratch, &mut *stats), out, seen)?
-            || scratch.order.len() >= all
-            || probes == usize::MAX
-        {
+        if rounds(places, probe, deviations, (&mut *scratch, &mut *stats), out, seen)? {
+            return visit_always(places, probe, deviations, (scratch, stats), out, seen);
+        }
+        if scratch.order.len() >= all || probes == usize::MAX {
             return Ok(());
         }
         // More leaves may come before some that were visited: rows must not be offered twice.
@@ -342,17 +342,39 @@ fn rounds<E>(
             && (from < scratch.order.len() || scratch.rank_more(places))
         {
             let (next, _) = scratch.order[from];
-            // Leaves without a cost are visited whatever the rule says.
-            if next > f32::NEG_INFINITY {
-                let need = need(probe.settings, norm, next, out.bound());
-                if need >= probe.stop.theta {
-                    return Ok(true);
-                }
-                scratch.passed = scratch.passed.max(need);
+            let need = need(probe.settings, norm, next, out.bound());
+            if need >= probe.stop.theta {
+                return Ok(true);
             }
+            scratch.passed = scratch.passed.max(need);
         }
     }
     Ok(false)
+}
+
+/// Visits the leaves beyond the stop that every search visits.
+fn visit_always<E>(
+    places: &mut Places<'_, '_, E>,
+    probe: &FilteredProbe<'_>,
+    deviations: f32,
+    (scratch, stats): (&mut FilteredScratch, &mut FilteredStats),
+    out: &mut TopK,
+    seen: &mut dyn FnMut(usize, FoundRow),
+) -> Result<(), E> {
+    let FilteredScratch { queries, visited, swept, passed, .. } = scratch;
+    let ask = Visit { probe, queries, deviations };
+    for (number, place) in places.iter_mut().enumerate().filter(|(at, _)| !swept[*at]) {
+        let (first, end) = (visited[number], place.always());
+        if first < end {
+            let needed = passed.next_up();
+            let noted = &mut |row: FoundRow| seen(number, FoundRow { needed, ..row });
+            let done = place.visit(first..end, &ask, out, noted)?;
+            stats.matches += done.scanned.matches;
+            let rows = done.scanned.rows;
+            add(&mut stats.work, SearchStats { leaves: end - first, rows, exact: done.exact });
+        }
+    }
+    Ok(())
 }
 
 /// The least [`Stop::theta`] with which a search does not stop before a leaf.

@@ -69,10 +69,14 @@ pub trait FilteredPlace {
         costs: &mut Vec<f32>,
     );
 
-    /// Ranks the leaves that cost at most `bound` behind those that are ranked; returns their costs,
-    /// ascending: negative infinity for leaves that are visited whatever they cost. Such leaves are among the first
-    /// that are ranked, be they above `bound`.
+    /// Ranks the leaves that cost at most `bound`, and those of [`FilteredPlace::always`], behind those that are
+    /// ranked; returns their costs, ascending.
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32];
+
+    /// How many leaves, the nearest, every search visits, be they beyond its stop. Known once costs are estimated.
+    fn always(&self) -> usize {
+        0
+    }
 
     /// Visits ranked leaves: offers their nearest rows that match to `out`. Calls `seen` with each row
     /// that was among the nearest when it was measured.
