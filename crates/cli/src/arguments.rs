@@ -338,7 +338,7 @@ pub(crate) struct SearchArguments {
     /// Neighbours per query.
     #[arg(short, default_value_t = 10)]
     pub(crate) k: usize,
-    /// Look at every row.
+    /// Answer exactly. Rows that bounds prove too far are not looked at.
     #[arg(long)]
     pub(crate) exact: bool,
     /// Only rows that match: JSON as Qdrant has it, such as

@@ -424,8 +424,8 @@ impl StagedSearch for Pinned {
         _: stages::Wanted,
         _: &mut Scratch,
         _: &mut Vec<Candidate>,
-    ) -> Scanned {
-        Scanned::default()
+    ) -> Result<Scanned, Infallible> {
+        Ok(Scanned::default())
     }
 
     fn rows_of(&self, _: &[Candidate], _: &mut Scratch) -> Vec<Infallible> {

@@ -1,5 +1,7 @@
 //! A query to an index, the effort that it may take, and the work that it took.
 
+use std::ops::AddAssign;
+
 /// How much work a search may do.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Effort {
@@ -57,4 +59,12 @@ pub struct SearchStats {
     pub rows: usize,
     /// Exact distances taken.
     pub exact: usize,
+}
+
+impl AddAssign for SearchStats {
+    fn add_assign(&mut self, more: SearchStats) {
+        self.leaves += more.leaves;
+        self.rows += more.rows;
+        self.exact += more.exact;
+    }
 }

@@ -153,7 +153,7 @@ pub trait StagedSearch: ExactSearch {
         wanted: Wanted,
         state: &mut Self::State,
         candidates: &mut Vec<Candidate>,
-    ) -> Scanned;
+    ) -> Result<Scanned, Self::Error>;
 
     /// The rows that [`StagedSearch::refine`] needs of `candidates` and memory lacks, each address
     /// once.
@@ -284,7 +284,7 @@ pub fn search_place<P: StagedSearch>(
         candidates.clear();
         while let Some(addresses) = place.next_codes(stage) {
             let codes = read(&addresses)?;
-            stats.rows += place.scan_codes(query, &codes, wanted, stage, candidates).rows;
+            stats.rows += place.scan_codes(query, &codes, wanted, stage, candidates)?.rows;
         }
         candidates.truncate(wanted.keep);
         if rows + candidates.len() >= probe.k || probes >= place.leaves() {

@@ -125,6 +125,7 @@ fn scan_ns(segment: &Segment, filter: Option<&Filter>) -> (f64, usize, f64) {
         while let Some(addresses) = view.next_codes(&mut state) {
             let read = view.blocks().read_many(&addresses).expect("blocks");
             let scanned = view.scan_codes(&rotated, &read, wanted, &mut state, &mut candidates);
+            let scanned = scanned.expect("blocks that can be read");
             matches += scanned.matches;
         }
         best = best.min(begun.elapsed().as_nanos() as f64);

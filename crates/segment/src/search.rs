@@ -76,8 +76,6 @@ pub struct SegmentSearchState {
     pub(crate) selected: Option<Selected>,
     /// A bit per row of the leaf that is scanned.
     masks: Vec<u32>,
-    /// Why a scan could not be made: [`StagedSearch::refine`] returns it.
-    failed: Option<Error>,
     /// Rows of candidates and their positions, block by block.
     wanted: Vec<(RowPlace, u32)>,
     decoder: Decoder,
@@ -180,7 +178,7 @@ impl StagedSearch for SegmentView<'_> {
         filter: Option<&Filter>,
         state: &mut SegmentSearchState,
     ) -> Result<u64, Error> {
-        (state.selected, state.failed) = (None, None);
+        state.selected = None;
         let Some(filter) = filter else { return Ok(self.segment.rows()) };
         let compiled = self.segment.compile(filter)?;
         let most = self.segment.matches_at_most(&compiled);
@@ -262,20 +260,13 @@ impl StagedSearch for SegmentView<'_> {
         wanted: Wanted,
         state: &mut SegmentSearchState,
         candidates: &mut Vec<Candidate>,
-    ) -> Scanned {
-        let SegmentSearchState { ranked, next, selected, masks, failed, .. } = state;
+    ) -> Result<Scanned, Error> {
+        let SegmentSearchState { ranked, next, selected, masks, .. } = state;
         let filter = match selected {
             None => None,
             Some(Selected { compiled, wanted, first_block }) => {
-                match self.segment.column_blocks(wanted, &codes[*first_block..]) {
-                    Ok(columns) => Some((&*compiled, columns)),
-                    Err(error) => {
-                        // A scan returns no error; the stage after it does.
-                        next.clear();
-                        *failed = Some(error);
-                        return Scanned::default();
-                    }
-                }
+                let columns = self.segment.column_blocks(wanted, &codes[*first_block..])?;
+                Some((&*compiled, columns))
             }
         };
         let mut best = BestCandidates::new(wanted.keep, wanted.below, candidates);
@@ -299,7 +290,7 @@ impl StagedSearch for SegmentView<'_> {
         }
         best.finish();
         sort_candidates(candidates);
-        scanned
+        Ok(scanned)
     }
 
     fn rows_of(
@@ -324,9 +315,6 @@ impl StagedSearch for SegmentView<'_> {
         out: &mut TopK,
         seen: &mut dyn FnMut(usize, Neighbor),
     ) -> Result<usize, Error> {
-        if let Some(error) = state.failed.take() {
-            return Err(error);
-        }
         let segment = self.segment;
         let SegmentSearchState { wanted, decoder, numbers, .. } = state;
         let numbers = match numbers {

@@ -171,9 +171,7 @@ impl ReadSnapshot {
             };
             let round = Query { k: width, effort, filter: filter.as_ref(), ..*query };
             let found = self.answer(&round, &with, scratch)?;
-            stats.leaves += found.stats.leaves;
-            stats.rows += found.stats.rows;
-            stats.exact += found.stats.exact;
+            *stats += found.stats;
             let is_last = found.neighbors.len() < width;
             let mut seen = HashSet::new();
             let mut best = Diversify::new(wanted.rows, wanted.per_value);

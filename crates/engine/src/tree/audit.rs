@@ -250,7 +250,8 @@ impl Pinned {
         let last = probes.get(extent.leaves.saturating_sub(1)).copied();
         let mut depth = depth_from(extent.depth, probe.k);
         loop {
-            stats.rows += self.bound_estimates(depth, scratch)?;
+            let bound = last.unwrap_or(f32::INFINITY);
+            stats.rows += self.bound_estimates(depth, bound, scratch)?;
             out.reset(probe.k);
             let loose = self.scan_loose(probe.vector, probe.filter, out);
             match last {
@@ -283,9 +284,17 @@ impl Pinned {
     /// Lets a scan for the `depth` best estimates begin with a bound: that of the rows of the nearest leaves, some
     /// times as many, but no more than an eighth of all. Else each segment would pass thousands of rows on before
     /// the last bounds them all. Returns the number of codes scanned, which are scanned once more.
-    fn bound_estimates(&self, depth: usize, scratch: &mut TreeScratch) -> Result<usize, Error> {
+    ///
+    /// * `last`: no leaf that costs more is scanned then.
+    fn bound_estimates(
+        &self,
+        depth: usize,
+        last: f32,
+        scratch: &mut TreeScratch,
+    ) -> Result<usize, Error> {
         let leaves = scratch.probe_costs().count();
-        scratch.keep_nearest((depth / ROWS_PER_NEAREST).min(leaves / NEAREST_PART).max(1));
+        let nearest = (depth / ROWS_PER_NEAREST).min(leaves / NEAREST_PART).max(1);
+        scratch.keep_nearest(nearest, last);
         scratch.best.reset(depth, true);
         let in_memory = self.scan_memory(depth, &[], scratch);
         self.keep_segment_leaves(f32::INFINITY, &[], scratch);

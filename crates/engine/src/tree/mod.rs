@@ -317,6 +317,8 @@ impl Tree {
         let mut index = writing.index_stats();
         let memtable_bytes = index.memory_bytes;
         let id_bytes = writing.known.memory_bytes();
+        // Before a flush may show the memtable's rows in a segment too.
+        let view = self.view();
         drop(writing);
         let mut stats = TreeStats {
             memtable_bytes,
@@ -330,7 +332,6 @@ impl Tree {
             cache_bytes: self.reading.cache.as_ref().map_or(0, |cache| cache.stats().bytes),
             ..TreeStats::default()
         };
-        let view = self.view();
         index.leaves += view.leaves.len() as u64;
         let padded = view.leaves.rotation().map_or(0, Rotation::padded);
         stats.directory_bytes += view.leaves.memory_bytes() + self.centroids.memory_bytes(padded);

@@ -70,13 +70,13 @@ impl Tree {
         let mut stats = SearchStats::default();
         for place in pinned.memory_places() {
             let Ok(searched) = place.search_radius(vector, radius, filter, out);
-            add(&mut stats, searched);
+            stats += searched;
         }
         for segment in pinned.segments() {
-            add(&mut stats, segment.search_radius(vector, radius, filter, out)?);
+            stats += segment.search_radius(vector, radius, filter, out)?;
         }
         for graph in pinned.graphs() {
-            add(&mut stats, graph.search_radius(vector, radius, filter, out)?);
+            stats += graph.search_radius(vector, radius, filter, out)?;
         }
         Ok(stats)
     }
@@ -153,14 +153,14 @@ impl Pinned {
         let mut stats = SearchStats::default();
         loop {
             let visited = self.approximate(probe, (probes, refine), scratch, out)?;
-            add(&mut stats, visited.stats);
+            stats += visited.stats;
             if out.len() >= probe.k || (visited.is_all && self.graphs().next().is_none()) {
                 return Ok(stats);
             }
             if visited.is_all {
                 // The list of a graph may end among deleted rows. This is rare, or the rows are few.
                 out.reset(probe.k);
-                add(&mut stats, self.exact(probe.vector, probe.filter, out)?);
+                stats += self.exact(probe.vector, probe.filter, out)?;
                 return Ok(stats);
             }
             // The visited leaves have fewer than k live rows: visit four times as many.
@@ -190,7 +190,7 @@ impl Pinned {
         let vector = probe.vector;
         stats.exact += self.refine_memory(vector, Refine::Likely, scratch, out, &mut |_, _, _| {});
         for graph in self.graphs() {
-            add(&mut stats, graph.search(vector, refine, &mut scratch.graph, out)?);
+            stats += graph.search(vector, refine, &mut scratch.graph, out)?;
         }
         let radius = if stops { out.bound() } else { f32::INFINITY };
         self.keep_segment_leaves(radius, &[], scratch);
@@ -218,13 +218,13 @@ impl Pinned {
         let mut stats = SearchStats::default();
         for place in self.memory_places() {
             let Ok(searched) = place.exact(vector, filter, out);
-            add(&mut stats, searched);
+            stats += searched;
         }
         for segment in self.segments() {
-            add(&mut stats, segment.exact(vector, filter, out)?);
+            stats += segment.exact(vector, filter, out)?;
         }
         for graph in self.graphs() {
-            add(&mut stats, graph.exact(vector, filter, out)?);
+            stats += graph.exact(vector, filter, out)?;
         }
         Ok(stats)
     }
@@ -252,10 +252,4 @@ struct Visited {
     stats: SearchStats,
     /// True if there are no leaves beyond those visited.
     is_all: bool,
-}
-
-pub(super) fn add(stats: &mut SearchStats, more: SearchStats) {
-    stats.leaves += more.leaves;
-    stats.rows += more.rows;
-    stats.exact += more.exact;
 }

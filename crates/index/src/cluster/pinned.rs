@@ -222,7 +222,7 @@ impl StagedSearch for Pinned {
         wanted: Wanted,
         scratch: &mut Scratch,
         candidates: &mut Vec<Candidate>,
-    ) -> Scanned {
+    ) -> Result<Scanned, Infallible> {
         let state: &mut ClusterState = scratch.buffers();
         let (view, mut counts) = (self.view(), Scanned::default());
         // Some of the best may have come after the moment.
@@ -253,7 +253,7 @@ impl StagedSearch for Pinned {
             keep = keep.saturating_mul(2);
         }
         sort_candidates(candidates);
-        counts
+        Ok(counts)
     }
 
     fn rows_of(&self, _: &[Candidate], _: &mut Scratch) -> Vec<Infallible> {

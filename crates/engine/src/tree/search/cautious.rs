@@ -21,7 +21,6 @@ use vstream_index::stages::{need, Candidate, Refine};
 use vstream_index::{depth_from, depth_needed, Probe, SearchStats};
 use vstream_vector::{Neighbor, TopK};
 
-use super::add;
 use super::scratch::{TreeScratch, MEMORY_PLACES};
 use super::stages::SegmentState;
 use crate::error::Error;
@@ -127,12 +126,12 @@ impl Pinned {
         if ended == Ended::FewLeaves {
             out.reset(wanted);
             let again = self.bounded(probe, (caution, usize::MAX), scratch, out)?;
-            add(&mut stats, again.0);
+            stats += again.0;
             ended = again.1;
         }
         if ended != Ended::Found {
             out.reset(probe.k);
-            add(&mut stats, self.thorough(probe, caution.depth, scratch, out)?);
+            stats += self.thorough(probe, caution.depth, scratch, out)?;
             return Ok(stats);
         }
         if wanted > probe.k {
@@ -162,7 +161,7 @@ impl Pinned {
         let mut rows = Rows::default();
         let keep = depth_from(caution.depth, probe.k).max(caution.least);
 
-        scratch.keep_nearest(PROBES);
+        scratch.keep_nearest(PROBES, f32::INFINITY);
         let in_memory: Vec<usize> = scratch.memory.iter().map(|state| state.leaves).collect();
         let in_segments: Vec<usize> = scratch.segments.iter().map(|state| state.leaves).collect();
         self.visit(probe.vector, keep, (&[], &[]), (scratch, &mut rows, out), &mut stats)?;

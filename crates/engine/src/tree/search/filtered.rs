@@ -141,10 +141,11 @@ impl FilteredPlace for InMemory<'_> {
     }
 
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32] {
-        self.staged.rank(bound.max(self.always.bound), queries)
+        self.staged.rank(bound, queries)
     }
 
-    fn always(&self) -> usize {
+    fn rank_always(&mut self, queries: &RotatedQueries) -> usize {
+        self.rank(self.always.bound, queries);
         self.always.count
     }
 
@@ -278,11 +279,12 @@ impl FilteredPlace for InSegment<'_> {
             let leaf = shared.leaves.of_segment(self.at)[leaf as usize];
             shared.exact(query, leaf)
         };
-        place.rank_by(bound.max(self.always.bound), exact, stage, costs);
+        place.rank_by(bound, exact, stage, costs);
         &costs[before..]
     }
 
-    fn always(&self) -> usize {
+    fn rank_always(&mut self, queries: &RotatedQueries) -> usize {
+        self.rank(self.always.bound, queries);
         self.always.count
     }
 

@@ -66,14 +66,14 @@ impl TreeScratch {
     }
 
     /// Lets the places in memory visit the `n` nearest of their leaves together, and the segments the `n`
-    /// nearest of theirs.
-    pub(in crate::tree) fn keep_nearest(&mut self, n: usize) {
+    /// nearest of theirs, if they cost no more than `bound`.
+    pub(in crate::tree) fn keep_nearest(&mut self, n: usize, bound: f32) {
         let mut merged = std::mem::take(&mut self.merged);
         merged.clear();
         merged.extend(self.memory.iter().flat_map(|state| &state.costs));
-        let in_memory = nth(&mut merged, n);
+        let in_memory = nth(&mut merged, n).min(bound);
         self.merged = merged;
-        let in_segments = self.leaves.costs.get(n - 1).copied().unwrap_or(f32::INFINITY);
+        let in_segments = self.leaves.costs.get(n - 1).copied().unwrap_or(f32::INFINITY).min(bound);
         self.memory.iter_mut().for_each(|state| state.leaves = visited(&state.costs, in_memory));
         self.segments
             .iter_mut()

@@ -12,6 +12,7 @@ use vstream_index::stages::{
 use vstream_index::Probe;
 use vstream_segment::SegmentView;
 use vstream_store::blocks::{read_together, Block, BlockHandle, BlockReader};
+use vstream_store::Error as StoreError;
 use vstream_vector::{Neighbor, TopK};
 
 use super::scratch::{nth, TreeScratch, ALWAYS_VISITED, MEMORY_PLACES};
@@ -105,7 +106,8 @@ impl Pinned {
             while place.next_codes(&mut state.stage).is_some() {
                 // No bound: memory is scanned first, and the immutable memtable is as cheap to
                 // scan.
-                rows += scan(place, &[], (keep, f32::INFINITY), queries, state);
+                let Ok(scanned) = scan(place, &[], (keep, f32::INFINITY), queries, state);
+                rows += scanned;
             }
             best.add(&state.candidates);
         }
@@ -186,7 +188,7 @@ impl Pinned {
             let read = read_together(&wanted)?;
             for (((view, &at), next), read) in views.iter().zip(order).zip(&next).zip(&read) {
                 if next.is_some() {
-                    rows += scan_segment(view, (at, read), keep, scratch);
+                    rows += scan_segment(view, (at, read), keep, scratch)?;
                 }
             }
         }
@@ -255,11 +257,11 @@ fn scan_segment(
     (at, read): (usize, &[Arc<Block>]),
     keep: usize,
     scratch: &mut TreeScratch,
-) -> usize {
+) -> Result<usize, StoreError> {
     let TreeScratch { segments, queries, best, .. } = &mut *scratch;
     let state = &mut segments[at];
     let is_first = state.candidates.is_empty();
-    let rows = scan(view, read, (keep, best.bound()), queries, state);
+    let rows = scan(view, read, (keep, best.bound()), queries, state)?;
     if is_first {
         best.add(&state.candidates);
     } else {
@@ -268,7 +270,7 @@ fn scan_segment(
         best.replace(scratch.candidates());
         scratch.best = best;
     }
-    rows
+    Ok(rows)
 }
 
 fn estimate<P: StagedSearch + ?Sized>(
@@ -313,10 +315,11 @@ fn scan<P: StagedSearch + ?Sized>(
     (keep, below): (usize, f32),
     queries: &RotatedQueries,
     state: &mut PlaceState<P::State>,
-) -> usize {
+) -> Result<usize, P::Error> {
     let PlaceState { stage, candidates, query, .. } = state;
     let wanted = Wanted { keep, below, deviations: 0.0 };
-    place.scan_codes(queries.get(*query), codes, wanted, stage, candidates).rows
+    let scanned = place.scan_codes(queries.get(*query), codes, wanted, stage, candidates)?;
+    Ok(scanned.rows)
 }
 
 /// Cuts candidates, sorted best first, to those with estimates up to `bound`.

@@ -33,7 +33,13 @@ fn put(engine: &mut Engine, id: u64, vector: &[f32]) {
     engine.upsert(&row).expect("a good row");
 }
 
-fn filled(metric: Metric, dir: &std::path::Path, random: &mut SplitMix) -> Engine {
+/// Rows of one middle, most leaves of which hold some of the nearest to a query.
+fn spread(random: &mut SplitMix, offset: f32) -> Vec<f32> {
+    (0..DIMENSION).map(|_| offset + random.normal()).collect()
+}
+
+/// An engine with rows in segments alone.
+fn filled(metric: Metric, dir: &std::path::Path, vector: &mut dyn FnMut() -> Vec<f32>) -> Engine {
     let schema = Schema::new([("kind", AttributeKind::Keyword)]).expect("a schema");
     let settings = Settings {
         memory: Some(256 << 20),
@@ -46,11 +52,15 @@ fn filled(metric: Metric, dir: &std::path::Path, random: &mut SplitMix) -> Engin
         .create(settings)
         .expect("an engine");
     for id in 0..ROWS {
-        put(&mut engine, id, &vector(random));
+        put(&mut engine, id, &vector());
     }
     engine.checkpoint().expect("a segment");
     assert_eq!(in_memory(&engine), 0);
     engine
+}
+
+fn even() -> Filter {
+    Filter::Attribute(KIND, Test::KeywordIn(vec!["even".to_owned()]))
 }
 
 /// Rows that are in no segment.
@@ -60,11 +70,11 @@ fn in_memory(engine: &Engine) -> u64 {
 }
 
 /// Lets the guard decide how far queries go, with a filter and without one.
-fn decide(engine: &Engine, filter: &Filter, random: &mut SplitMix) {
+fn decide(engine: &Engine, filter: &Filter, vector: &mut dyn FnMut() -> Vec<f32>) {
     let (reader, mut scratch, mut out) = (engine.reader(), Scratch::new(), Vec::new());
     for at in 0..600 {
         let filter = Some(filter).filter(|_| at % 2 == 0);
-        let vector = vector(random);
+        let vector = vector();
         let query = Query { effort: Effort::Auto, filter, ..Query::new(&vector, 10) };
         reader.search(&query, &mut scratch, &mut out).expect("a valid query");
     }
@@ -96,10 +106,10 @@ fn found(engine: &Engine, young: &[Vec<f32>], effort: Effort, filter: Option<&Fi
 
 /// Inserts more and more rows and asks for them by their vectors; `then` is called before, with their number.
 fn find_the_newest(metric: Metric, then: &dyn Fn(&mut Engine, usize)) {
-    let even = Filter::Attribute(KIND, Test::KeywordIn(vec!["even".to_owned()]));
+    let even = even();
     let (dir, mut random) = (tempfile::tempdir().expect("a directory"), SplitMix(11));
-    let mut engine = filled(metric, dir.path(), &mut random);
-    decide(&engine, &even, &mut random);
+    let mut engine = filled(metric, dir.path(), &mut || vector(&mut random));
+    decide(&engine, &even, &mut || vector(&mut random));
     let mut young: Vec<Vec<f32>> = Vec::new();
     for count in [20, 60, 200, 400, 900, 2_000, 6_000] {
         while young.len() < count {
@@ -136,4 +146,43 @@ fn they_are_found_after_a_flush_too() {
         engine.checkpoint().expect("a segment");
         assert_eq!(in_memory(engine), 0);
     });
+}
+
+/// Leaves that are visited wherever they are do not end a search before nearer ones.
+#[test]
+fn few_new_rows_far_from_all_hide_no_older_ones() {
+    let (dir, mut random) = (tempfile::tempdir().expect("a directory"), SplitMix(12));
+    let mut engine = filled(Metric::L2, dir.path(), &mut || spread(&mut random, 0.0));
+    let even = even();
+    decide(&engine, &even, &mut || spread(&mut random, 0.0));
+    let queries: Vec<Vec<f32>> = (0..60).map(|_| spread(&mut random, 0.0)).collect();
+    let older = |engine: &Engine| -> f64 {
+        let (reader, mut scratch) = (engine.reader(), Scratch::new());
+        let mut ask = |vector: &[f32], effort| -> Vec<Neighbor> {
+            let mut out = Vec::new();
+            let query = Query { effort, filter: Some(&even), ..Query::new(vector, 10) };
+            reader.search(&query, &mut scratch, &mut out).expect("a valid query");
+            out
+        };
+        let mut found = 0;
+        for vector in &queries {
+            let (answer, truth) = (ask(vector, Effort::Unaudited), ask(vector, Effort::Exact));
+            found +=
+                truth.iter().filter(|row| answer.iter().any(|other| other.id == row.id)).count();
+        }
+        found as f64 / (10 * queries.len()) as f64
+    };
+    let before = older(&engine);
+    for is_flushed in [false, true] {
+        for at in 0..40 {
+            put(&mut engine, ROWS + at, &spread(&mut random, 20.0));
+        }
+        engine.commit().expect("a commit");
+        if is_flushed {
+            engine.checkpoint().expect("a segment");
+        }
+        assert_eq!(in_memory(&engine), if is_flushed { 0 } else { 40 });
+        let after = older(&engine);
+        assert!(after >= before - 0.01, "{is_flushed}: {after}, {before} before");
+    }
 }

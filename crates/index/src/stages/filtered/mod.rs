@@ -119,6 +119,12 @@ impl FilteredStats {
     pub fn share(&self) -> f64 {
         self.likely as f64 / self.rows.max(1) as f64
     }
+
+    /// Counts a visit of so many leaves.
+    fn count(&mut self, leaves: usize, done: Visited) {
+        self.matches += done.scanned.matches;
+        self.work += SearchStats { leaves, rows: done.scanned.rows, exact: done.exact };
+    }
 }
 
 /// Buffers of searches of rows that match; reused from query to query.
@@ -164,7 +170,7 @@ pub fn search_filtered<E>(
                 Some(work) => work,
                 None => place.exact(probe, out)?,
             };
-            add(&mut stats.work, work);
+            stats.work += work;
         }
         stats.matches = stats.work.rows;
         stats.is_exact = true;
@@ -208,7 +214,7 @@ fn sweep<E>(
         match work {
             Some(work) => {
                 stats.matches += work.exact;
-                add(&mut stats.work, work);
+                stats.work += work;
             }
             None => left += place.leaves(),
         }
@@ -241,7 +247,7 @@ fn go_on<E>(
         }
         for (place, _) in places.iter_mut().zip(&scratch.swept).filter(|(_, &swept)| !swept) {
             let rows = place.scan_loose(probe, out);
-            add(&mut stats.work, SearchStats { rows, exact: rows, leaves: 0 });
+            stats.work += SearchStats { rows, exact: rows, leaves: 0 };
         }
         scratch.estimate(places, probe, probes);
         if rounds(places, probe, deviations, (&mut *scratch, &mut *stats), out, seen)? {
@@ -331,9 +337,7 @@ fn rounds<E>(
             };
             let done = place.visit(first..first + count, &ask, out, noted)?;
             leaves += done.scanned.leaves;
-            stats.matches += done.scanned.matches;
-            let rows = done.scanned.rows;
-            add(&mut stats.work, SearchStats { leaves: count, rows, exact: done.exact });
+            stats.count(count, done);
         }
         since = if is_changed { 0 } else { since + leaves };
         from = to;
@@ -352,7 +356,8 @@ fn rounds<E>(
     Ok(false)
 }
 
-/// Visits the leaves beyond the stop that every search visits.
+/// Visits the leaves beyond the stop that every search visits. They are ranked only now: the rule looks at the next
+/// ranked leaf, behind which no nearer one may be.
 fn visit_always<E>(
     places: &mut Places<'_, '_, E>,
     probe: &FilteredProbe<'_>,
@@ -364,14 +369,12 @@ fn visit_always<E>(
     let FilteredScratch { queries, visited, swept, passed, .. } = scratch;
     let ask = Visit { probe, queries, deviations };
     for (number, place) in places.iter_mut().enumerate().filter(|(at, _)| !swept[*at]) {
-        let (first, end) = (visited[number], place.always());
+        let (first, end) = (visited[number], place.rank_always(queries));
         if first < end {
             let needed = passed.next_up();
             let noted = &mut |row: FoundRow| seen(number, FoundRow { needed, ..row });
             let done = place.visit(first..end, &ask, out, noted)?;
-            stats.matches += done.scanned.matches;
-            let rows = done.scanned.rows;
-            add(&mut stats.work, SearchStats { leaves: end - first, rows, exact: done.exact });
+            stats.count(end - first, done);
         }
     }
     Ok(())
@@ -400,10 +403,4 @@ pub fn need(settings: IndexSettings, norm: f32, cost: f32, kth: f32) -> f32 {
 
 fn norm_of(vector: &[f32]) -> f32 {
     vector.iter().map(|x| x * x).sum::<f32>().sqrt()
-}
-
-fn add(stats: &mut SearchStats, more: SearchStats) {
-    stats.leaves += more.leaves;
-    stats.rows += more.rows;
-    stats.exact += more.exact;
 }

@@ -69,12 +69,12 @@ pub trait FilteredPlace {
         costs: &mut Vec<f32>,
     );
 
-    /// Ranks the leaves that cost at most `bound`, and those of [`FilteredPlace::always`], behind those that are
-    /// ranked; returns their costs, ascending.
+    /// Ranks the leaves that cost at most `bound` behind those that are ranked; returns their costs, ascending.
     fn rank(&mut self, bound: f32, queries: &RotatedQueries) -> &[f32];
 
-    /// How many leaves, the nearest, every search visits, be they beyond its stop. Known once costs are estimated.
-    fn always(&self) -> usize {
+    /// Ranks the leaves that every search visits, be they beyond its stop, behind those that are ranked. Returns how
+    /// many of all ranked leaves they are, the nearest.
+    fn rank_always(&mut self, _: &RotatedQueries) -> usize {
         0
     }
 
@@ -194,7 +194,7 @@ impl<P: StagedSearch + ?Sized> FilteredPlace for Staged<'_, P> {
         let wanted = Wanted { keep: KEPT, below: bound(out), deviations: ask.deviations };
         while let Some(addresses) = place.next_codes(stage) {
             let codes = read(&addresses)?;
-            let scanned = place.scan_codes(query, &codes, wanted, stage, candidates);
+            let scanned = place.scan_codes(query, &codes, wanted, stage, candidates)?;
             visited.scanned.rows += scanned.rows;
             visited.scanned.matches += scanned.matches;
             visited.scanned.leaves += scanned.leaves;

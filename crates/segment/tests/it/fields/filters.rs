@@ -141,6 +141,7 @@ fn check_stages(sample: &Sample, filter: &Filter, query: &[f32], matches: usize,
             let read = view.blocks().read_many(&addresses).unwrap();
             let wanted = Wanted { keep: sample.rows.len(), below: f32::INFINITY, deviations: 0.0 };
             let found = view.scan_codes(&rotated, &read, wanted, &mut state, &mut candidates);
+            let found = found.unwrap();
             assert!(found.leaves <= kept, "{what}");
             total.rows += found.rows;
             total.matches += found.matches;
