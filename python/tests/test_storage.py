@@ -34,6 +34,34 @@ def test_a_snapshot_brings_everything_back(tmp_path, metric, element, rng):
     np.testing.assert_array_equal(before[1], after[1])
 
 
+@pytest.mark.parametrize("memory", [None, 1 << 20])
+@pytest.mark.parametrize("ids", ["u64", "string"])
+@pytest.mark.parametrize("groups", [None, "shared"])
+def test_a_snapshot_has_ids_attributes_and_groups(tmp_path, rng, memory, ids, groups):
+    keys = list(range(3000)) if ids == "u64" else [f"row {i}" for i in range(3000)]
+    attributes = {"n": "i64", "tag": "keyword"}
+    stored = {} if memory is None else {"path": tmp_path / "c", "memory": memory}
+    c = Collection.create(64, id=ids, attributes=attributes, groups=groups, **stored)
+    fields = {"n": list(range(3000)), "tag": ["odd" if i % 2 else None for i in range(3000)]}
+    group = [f"g{i % 7}" for i in range(3000)] if groups else None
+    rows = rng.normal(size=(3000, 64)).astype(np.float32)
+    c.upsert(keys, rows, fields, group=group)
+    c.delete(keys[::3])
+    c.snapshot(tmp_path / "s")
+    back = Collection.restore(tmp_path / "s")
+    assert back.attributes == c.attributes
+    assert len(back) == 2000
+    for where in ["n < 100", "tag = 'odd'", "tag is null and n >= 2000"]:
+        assert back.count(where) == c.count(where) > 0
+        before = c.search(rows[1], where=where, exact=True)
+        after = back.search(rows[1], where=where, exact=True)
+        np.testing.assert_array_equal(before[0], after[0])
+        np.testing.assert_array_equal(before[1], after[1])
+    back.upsert(keys[0], rows[0], {"n": -1}, group="g0" if groups else None)
+    assert back.count("n < 0") == 1
+    assert list(back.search(rows[0], k=1)[0]) == [keys[0]]
+
+
 def test_a_restored_row_can_be_replaced_and_deleted_at_once(tmp_path):
     """Restored rows carry the versions of their first life; a fresh count starts below them."""
     c = Collection.create(1)

@@ -17,8 +17,8 @@ use crate::collection::{Collection, JobSettings, Opening};
 use crate::failure::Failure;
 use crate::limits::Limits;
 
-/// Most bytes of the name of a collection.
-const NAME_BYTES_MAX: usize = 255;
+/// Most bytes of the name of a collection: so many that a folder may still have one of the names below for it.
+const NAME_BYTES_MAX: usize = 255 - FETCHING.len();
 /// What no name of a collection begins with.
 const HIDDEN: char = '.';
 /// What the names of folders begin with that hold no collection yet, or none any more. Nobody else names
@@ -92,7 +92,8 @@ impl Catalog {
                 return Err(failure);
             }
         }
-        mark(directory, how, collections.is_empty())?;
+        // One that does not open is a collection too, whose rows may yet be saved.
+        mark(directory, how, collections.is_empty() && broken.is_empty())?;
         Ok(Catalog {
             directory: directory.to_owned(),
             collections_max: limits.collections,
@@ -302,7 +303,12 @@ impl Catalog {
             removed.map_err(|error| Failure::broken(format!("{owned}: {error}")))?;
             Ok(true)
         });
-        done.await?
+        let done: Result<bool, Failure> = done.await?;
+        if let Err(failure) = &done {
+            // It is closed, and its files are still there.
+            self.broken_mut().insert(name.to_owned(), failure.message.clone());
+        }
+        done
     }
 
     /// Where a replica gathers the files of a collection. Errors: `BAD_REQUEST` for a name that no

@@ -126,6 +126,7 @@ impl Collection {
             let found = inspect(&directory)?;
             let settings = Settings {
                 recall_target,
+                schema: found.schema.clone(),
                 ..Settings::new(found.dimension, found.metric, found.element)
             };
             Ok(Collection::new(Engine::restore(settings, &directory)?))

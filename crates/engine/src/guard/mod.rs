@@ -400,6 +400,10 @@ impl Guard {
         for (class, window) in auditor.queries.iter_mut().enumerate() {
             window.forget(&now);
             window.drop_stale(None, in_force(class), &now);
+            if window.is_behind(&now) {
+                // Queries are noted, so that there are some to audit.
+                self.decisions[class].is_known.store(false, Ordering::Relaxed);
+            }
         }
         let class = self.last_class.load(Ordering::Relaxed);
         auditor.rows.forget(&now);
@@ -528,7 +532,7 @@ impl Guard {
             return;
         }
         let decision = &self.decisions[class];
-        let is_known = queries.is_half_full() && !queries.is_stale(now);
+        let is_known = queries.is_half_full() && !queries.is_stale(now) && !queries.is_behind(now);
         decision.is_known.store(is_known, Ordering::Relaxed);
         // Runs before the judgement: more trust makes a search go less far, and the judgement is
         // about that search.

@@ -45,9 +45,10 @@ enum Pressing {
     Undecided,
     /// No query has come yet; the first would go through every code.
     Unasked,
-    /// A decision rests on few audits, so queries go farther than they must.
+    /// A decision rests on few audits, so queries go farther than they must; or the newest say that they do not go
+    /// far enough.
     Few,
-    /// Audits are stale and should be made again.
+    /// Audits are stale and should be made again, or rows were written since all but a few.
     Unsure,
     Calm,
 }
@@ -69,10 +70,11 @@ impl Guard {
             return if self.is_asked() { Pressing::Undecided } else { Pressing::Unasked };
         }
         let is_narrow = queries.len() >= WINDOW_MIN && !queries.is_fair();
-        if window.is_short() || is_narrow || has_few || self.has_few_filtered() {
+        let is_few = window.is_short() || is_narrow || has_few || self.has_few_filtered();
+        if is_few || window.is_doubted(&now) {
             return Pressing::Few;
         }
-        if window.is_stale(&now) {
+        if window.is_stale(&now) || window.is_behind(&now) {
             Pressing::Unsure
         } else {
             Pressing::Calm

@@ -29,6 +29,15 @@ const WINDOW_FAIR: usize = 48;
 const STALE_PER_FRESH: usize = 3;
 /// Least audits for a decision.
 pub(super) const WINDOW_MIN: usize = 16;
+/// Numbers of the newest audits that are compared with all before them, and how many times their margins together
+/// they must find less by before those are dropped.
+const NEWEST: [usize; 3] = [WINDOW_MIN, 2 * WINDOW_MIN, WINDOW_FAIR];
+const TURNED: f64 = 1.5;
+/// The same for audits to be made faster.
+const DOUBTED: f64 = 1.0;
+/// Turnovers since which some audits should have been made: rows that are few may be near to every query, as long ones
+/// are by inner product.
+const LOOKED_AFTER: f64 = 0.02;
 /// Most queries kept to be asked again.
 const AGAIN_MAX: usize = 64;
 /// Least and most share of the allowed loss that a decision leaves unused, since it rests on a
@@ -238,6 +247,8 @@ pub(super) struct Window {
     again: VecDeque<(Vec<f32>, usize)>,
     /// True once the audits spoke for more than the first queries.
     is_spread: bool,
+    /// True if the newest audits found less than those before when both were last compared.
+    is_less: bool,
 }
 
 impl Window {
@@ -255,7 +266,23 @@ impl Window {
     /// ones describe rows that are gone; else those beyond [`STALE_PER_FRESH`] to a fresh one. A choice by the
     /// fresh ones alone, some fifty, would look better on these than it is. That fresh ones find more is no
     /// reason: they are looked at after each audit, and of fifty some are lucky.
+    ///
+    /// Before that all but as many as a window has that is not short, if the newest find less: a few rows that were written
+    /// since, or queries of another kind, changed what a search must do. Of audits that nothing changed some look so
+    /// by chance; then queries go farther for a while.
     pub(super) fn drop_stale(&mut self, of: Neighbours, effort: Reached, now: &Moment) {
+        let share = |audit: &Audit| audit.corrected(of.unwrap_or(audit.k), effort, now);
+        let shares: Vec<f64> = self.audits.iter().map(share).collect();
+        let is_less = |newest, by| less_of_newest(&shares, newest) > by;
+        self.is_less =
+            [NEWEST[0] / 2, NEWEST[0], NEWEST[1]].into_iter().any(|n| is_less(n, DOUBTED));
+        if NEWEST.into_iter().any(|newest| is_less(newest, TURNED)) {
+            while self.len() > WINDOW_FAIR {
+                let audit = self.audits.pop_front().expect("more audits");
+                self.keep_query(audit);
+            }
+            return;
+        }
         let fresh = self.fresh(now);
         if fresh < WINDOW_FAIR || fresh == self.len() {
             return;
@@ -268,6 +295,18 @@ impl Window {
             let Some(stale) = self.take_stale(now) else { return };
             self.keep_query(stale);
         }
+    }
+
+    /// True if the newest audits found less than those before when both were last compared, and rows were written since
+    /// all but a few: whether that is chance, more audits should say soon.
+    pub(super) fn is_doubted(&self, now: &Moment) -> bool {
+        self.is_less && self.is_behind(now)
+    }
+
+    /// True if rows were written since all but a few audits.
+    pub(super) fn is_behind(&self, now: &Moment) -> bool {
+        let is_newer = |audit: &&Audit| now.turnovers_since(&audit.at) <= LOOKED_AFTER;
+        self.audits.iter().rev().take_while(is_newer).count() < WINDOW_FAIR
     }
 
     /// True if fresh audits find less by `effort` than stale ones, by more than both may err.
@@ -441,6 +480,16 @@ pub(super) fn interval(shares: &[f64]) -> (f64, f64) {
     let quantile = 1.96 + 2.6 / (n - 1.0).max(1.0);
     let margin = quantile * (variance / n).sqrt();
     (mean.clamp(0.0, 1.0), margin.min(1.0))
+}
+
+/// How much less the newest audits found than those before, by what both may err; 0 if these are few.
+fn less_of_newest(shares: &[f64], newest: usize) -> f64 {
+    let Some(older) = shares.len().checked_sub(newest).filter(|&n| n >= WINDOW_MIN) else {
+        return 0.0;
+    };
+    let ((old, old_margin), (new, new_margin)) =
+        (interval(&shares[..older]), interval(&shares[older..]));
+    (old - new) / old_margin.hypot(new_margin)
 }
 
 /// Most audits kept of `k` neighbours each.

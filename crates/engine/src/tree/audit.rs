@@ -334,19 +334,26 @@ impl Pinned {
         self.refine_memory(vector, Refine::Each, scratch, out, note);
         let take = |state: &mut PlaceState<_>| std::mem::take(&mut state.candidates);
         let all: Vec<Vec<_>> = scratch.segments.iter_mut().map(take).collect();
+        // Leaf by leaf, so that a block with many of them is read once or twice: in the order of estimates each
+        // round would read most blocks of a small collection.
+        let order: Vec<Vec<u32>> = all.iter().map(|rows| by_leaf(rows)).collect();
         let mut from = vec![0; all.len()];
         loop {
             let mut room = MEASURED_TOGETHER;
-            for ((state, all), from) in scratch.segments.iter_mut().zip(&all).zip(&from) {
-                let part = &all[*from..(*from + room).min(all.len())];
-                state.candidates.extend_from_slice(part);
+            for (((state, all), order), from) in
+                scratch.segments.iter_mut().zip(&all).zip(&order).zip(&from)
+            {
+                let part = &order[*from..(*from + room).min(order.len())];
+                state.candidates.extend(part.iter().map(|&at| all[at as usize]));
                 room -= part.len();
             }
             if room == MEASURED_TOGETHER {
                 break;
             }
             let note = &mut |place: usize, position: usize, row| {
-                measured.push((row, among[place][from[place - MEMORY_PLACES] + position]));
+                let segment = place - MEMORY_PLACES;
+                let at = order[segment][from[segment] + position];
+                measured.push((row, among[place][at as usize]));
             };
             self.refine_segments(vector, scratch, out, note)?;
             for (state, from) in scratch.segments.iter_mut().zip(&mut from) {
@@ -359,6 +366,13 @@ impl Pinned {
         }
         Ok(measured)
     }
+}
+
+/// Positions of candidates in the order of their leaves, and of their rows in each.
+fn by_leaf(rows: &[vstream_index::stages::Candidate]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+    order.sort_unstable_by_key(|&at| (rows[at as usize].leaf, rows[at as usize].row));
+    order
 }
 
 /// The candidates of all places, best first, without those whose estimates are above `bound`: segments that were

@@ -152,3 +152,49 @@ fn after_easy_queries(
     }
     (engine, found as f64 / wanted as f64)
 }
+
+/// Rows that are moved in one direction are longer than the others, and by inner product among the nearest of many
+/// queries, which found others before.
+#[test]
+fn a_few_rows_that_many_queries_are_near_to_are_seen_soon() {
+    let (mut random, target) = (SplitMix(33), 0.95);
+    let mut rows = clustered(&mut random, 30_000, DIMENSION, 3_000);
+    let queries = clustered(&mut random, 400, DIMENSION, 3_000);
+    let mut engine = engine(Settings::new(DIMENSION, Metric::InnerProduct, Element::F32));
+    for (id, vector) in rows.chunks_exact(DIMENSION).enumerate() {
+        engine.upsert(&row(id as u64, vector)).expect("a good row");
+    }
+    let mut next = queries.chunks_exact(DIMENSION).cycle();
+    let mut audit = |engine: &Engine, rounds| {
+        for _ in 0..rounds {
+            for query in next.by_ref().take(24) {
+                ask(&engine.reader(), query, 10, Effort::Auto);
+            }
+            engine.catch_up();
+        }
+    };
+    let recall = |engine: &Engine| {
+        let reader = engine.reader();
+        let (mut found, mut wanted) = (0, 0);
+        for query in queries.chunks_exact(DIMENSION) {
+            let truth = ask(&reader, query, 10, Effort::Exact);
+            let answer = ask(&reader, query, 10, Effort::Unaudited);
+            found += answer.iter().filter(|row| truth.contains(row)).count();
+            wanted += truth.len();
+        }
+        found as f64 / wanted as f64
+    };
+    audit(&engine, 20);
+    let before = recall(&engine);
+    let direction: Vec<f32> = (0..DIMENSION).map(|_| random.normal()).collect();
+    for (id, vector) in rows.chunks_exact_mut(DIMENSION).enumerate().step_by(33) {
+        vector.iter_mut().zip(&direction).for_each(|(x, more)| *x += 5.0 * more);
+        engine.upsert(&row(id as u64, vector)).expect("a good row");
+    }
+    let at_once = recall(&engine);
+    audit(&engine, 8);
+    let after = recall(&engine);
+    let stats = engine.stats();
+    println!("{before} {at_once} {after} {:?} {}", stats.recall, stats.probes);
+    assert!(before >= target - 0.02 && after >= target - 0.02, "{before}, {at_once}, {after}");
+}

@@ -33,6 +33,10 @@ thread_local! {
 /// Most neighbours of a query that is answered on the thread that read it.
 const AT_ONCE_MAX: usize = 100;
 
+/// Rows of a page that are read together, and bytes after which a page ends: each may have a payload of 1 MiB.
+const TOGETHER: usize = 64;
+const PAGE_BYTES: usize = 32 << 20;
+
 /// How the folder of a collection is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
@@ -214,6 +218,39 @@ impl Collection {
     ) -> Result<Page, Failure> {
         self.check_listed()?;
         Ok(self.reader.scroll(filter, after, limit, with)?)
+    }
+
+    /// Some rows in the order of ids, of one moment, but no more than come to [`PAGE_BYTES`]; and whether these are
+    /// fewer than were asked for and are there.
+    pub(crate) fn page(
+        &self,
+        filter: Option<&Filter>,
+        after: Option<u64>,
+        limit: usize,
+        with: &With,
+    ) -> Result<(Vec<StoredRow>, bool), Failure> {
+        if limit <= TOGETHER {
+            return Ok((self.scroll(filter, after, limit, with)?.rows, false));
+        }
+        self.check_listed()?;
+        let moment = self.reader.read_snapshot();
+        let ids = moment.scroll(filter, after, limit, &With::default())?.rows;
+        let (mut rows, mut bytes) = (Vec::with_capacity(ids.len()), 0);
+        for some in ids.chunks(TOGETHER) {
+            if bytes > PAGE_BYTES {
+                return Ok((rows, true));
+            }
+            let key = |row: &StoredRow| RowId { id: row.id, check: row.fields.fields().check };
+            let keys: Vec<RowId> = some.iter().map(key).collect();
+            for row in moment.get(&keys, with)?.into_iter().flatten() {
+                let fields = row.fields.fields();
+                bytes += 4 * row.vector.as_ref().map_or(0, Vec::len)
+                    + fields.payload.map_or(0, <[u8]>::len)
+                    + fields.attributes.bytes().len();
+                rows.push(row);
+            }
+        }
+        Ok((rows, false))
     }
 
     /// How many rows match.

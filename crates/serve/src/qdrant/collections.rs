@@ -142,8 +142,20 @@ pub(super) fn radius(metric: Metric, threshold: f32) -> f32 {
         Metric::InnerProduct => -threshold,
         // No distance is below zero.
         Metric::L2 if threshold < 0.0 => -1.0,
-        Metric::L2 => threshold * threshold,
+        Metric::L2 => largest_square(threshold),
     }
+}
+
+/// The largest number whose root is no larger: a score is rounded, and its square may be less than the distance was.
+fn largest_square(root: f32) -> f32 {
+    let mut square = root * root;
+    while square.is_finite() && square.next_up().sqrt() <= root {
+        square = square.next_up();
+    }
+    while square.sqrt() > root {
+        square = square.next_down();
+    }
+    square
 }
 
 /// The names of the collections that the key may read.
@@ -216,11 +228,12 @@ pub(super) async fn create_index(call: &Call, field: String, index: &str) -> Res
     let kind = kind_of(index)?;
     let added = move |rows: &mut NumberedWriter| {
         let schema = rows.engine().schema();
-        let there = schema.column(&field).and_then(|column| schema.kind(column));
+        let field = field.strip_suffix("[]").unwrap_or(&field);
+        let there = schema.column(field).and_then(|column| schema.kind(column));
         match there {
             Some(there) if serves(there, kind) => Ok(()),
             _ => {
-                rows.engine_mut().add_attribute(&field, kind)?;
+                rows.engine_mut().add_attribute(field, kind)?;
                 Ok(())
             }
         }

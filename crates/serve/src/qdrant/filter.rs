@@ -1,21 +1,34 @@
 //! Filters as Qdrant's clients write them.
 //!
-//! Our own JSON form is Qdrant's. What differs is said here: a key that no row has yet is no mistake,
-//! and ids are texts where a collection holds them so.
+//! Our own JSON form is Qdrant's. What differs is said here: a key that no row has yet is no mistake, an object has
+//! values if one of its values has, and ids are texts where a collection holds them so. What rows may have under a key
+//! without an attribute of it is refused: a filter that is wrong about it would delete what it should not.
 
 use serde_json::{json, Map, Value as Json};
-use vstream_engine::{AttributeKind, Filter, IdKind, Names, Schema, ATTRIBUTES_MAX};
+use vstream_engine::{AttributeKind, Filter, IdKind, Names, RefusedKind, Schema, ATTRIBUTES_MAX};
 
-use super::payload::{keyword, listed};
-use crate::collection::{Collection, PointId};
+use super::payload::{keyword, listed, LEVELS_MAX};
+use crate::collection::{Collection, IdForm, PointId};
 use crate::failure::Failure;
+
+/// Kinds that a value under a key without an attribute may turn out to have.
+const KINDS: [AttributeKind; 5] = [
+    AttributeKind::Keyword,
+    AttributeKind::F64,
+    AttributeKind::Bool,
+    AttributeKind::Keywords,
+    AttributeKind::Timestamp,
+];
 
 /// Reads a filter. Errors: `BAD_REQUEST` with the place in the filter.
 pub(super) fn read(collection: &Collection, json: &Json) -> Result<Filter, Failure> {
-    let schema = collection.reader().schema();
-    let ours = Rewriter { schema: &schema, ids: collection.ids.kind }.filter(json)?;
-    let names = Names::new(&schema, &collection.ids.hash);
-    Ok(Filter::from_json_value(names, &ours)?.simplify())
+    read_by(&collection.reader().schema(), &collection.ids, json)
+}
+
+/// Reads a filter of rows whose attributes a schema has. Errors: as [`read`].
+pub(super) fn read_by(schema: &Schema, ids: &IdForm, json: &Json) -> Result<Filter, Failure> {
+    let ours = Rewriter { schema, ids: ids.kind }.filter(json)?;
+    Ok(Filter::from_json_value(Names::new(schema, &ids.hash), &ours)?.simplify())
 }
 
 /// Reads a filter, if there is one.
@@ -59,11 +72,12 @@ impl Rewriter<'_> {
                 },
                 "filter" => self.filter(value)?,
                 "has_id" => self.has_id(value)?,
-                "is_empty" | "is_null" => match value.get("key").and_then(Json::as_str) {
-                    Some(name) if self.is_unknown(name)? => return Ok(all()),
-                    Some(name) => json!({"key": plain(name)}),
-                    None => value.clone(),
-                },
+                "is_empty" | "is_null" if object.len() == 1 => {
+                    match value.get("key").and_then(Json::as_str) {
+                        Some(name) => return self.has_none(name, key),
+                        None => value.clone(),
+                    }
+                }
                 _ => value.clone(),
             };
             out.insert(key.clone(), value);
@@ -96,15 +110,25 @@ impl Rewriter<'_> {
 
     /// A condition on the value of a key.
     fn condition(&self, name: &str, object: &Map<String, Json>) -> Result<Json, Failure> {
+        for asked in ["is_empty", "is_null"] {
+            if let (Some(Json::Bool(is_so)), 2) = (object.get(asked), object.len()) {
+                let has_none = self.has_none(name, asked)?;
+                return Ok(if *is_so { has_none } else { json!({"must_not": [has_none]}) });
+            }
+        }
         if self.is_unknown(name)? {
-            let holds = |key: &str| object.get(key).and_then(Json::as_bool) == Some(true);
+            check_form(name, object)?;
             let counted = object.get("values_count");
             let is_none_enough = counted.is_some_and(|counted| {
                 let below = |key: &str| counted.get(key).and_then(Json::as_u64);
                 below("lt").is_some_and(|n| n > 0) || below("lte").is_some()
             });
-            let is_met = holds("is_empty") || holds("is_null") || is_none_enough;
-            return Ok(if is_met { all() } else { none() });
+            if is_none_enough && self.values_of(name).next().is_some() {
+                return Err(Failure::bad(format!(
+                    "the values of '{name}' are not counted: it is an object"
+                )));
+            }
+            return Ok(if is_none_enough { all() } else { none() });
         }
         let mut out = object.clone();
         out.insert("key".to_owned(), Json::from(plain(name)));
@@ -118,11 +142,37 @@ impl Rewriter<'_> {
         Ok(Json::Object(out))
     }
 
-    /// True if no row can have a value under this key. Errors: `BAD_REQUEST` if rows may have one that
-    /// is no attribute, because there are too many keys.
+    /// That a row has no value under a key, nor under one of an object of that name.
+    ///
+    /// * `asked`: `is_empty` or `is_null`.
+    fn has_none(&self, name: &str, asked: &str) -> Result<Json, Failure> {
+        let own = (!self.is_unknown(name)?).then(|| json!({asked: {"key": plain(name)}}));
+        let inner = self.values_of(name).map(|value| json!({"is_null": {"key": value}}));
+        Ok(json!({"must": own.into_iter().chain(inner).collect::<Json>()}))
+    }
+
+    /// The attributes of an object.
+    fn values_of<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s str> {
+        let names = self.schema.attributes.iter().map(|attribute| attribute.name.as_str());
+        names
+            .filter(move |inner| inner.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+    }
+
+    /// True if no row can have a value under this key but an object. Errors: `BAD_REQUEST` if rows may have one that
+    /// is no attribute: because there are too many keys, or it is in a list of objects or too deep.
     fn is_unknown(&self, name: &str) -> Result<bool, Failure> {
         if self.schema.column(plain(name)).is_some() {
             return Ok(false);
+        }
+        if plain(name).contains('[') {
+            return Err(Failure::bad(format!(
+                "the key '{name}' cannot be asked for: values in a list of objects are not"
+            )));
+        }
+        if name.split('.').count() >= LEVELS_MAX {
+            return Err(Failure::bad(format!(
+                "the key '{name}' cannot be asked for: values below {LEVELS_MAX} levels are not"
+            )));
         }
         if self.schema.attributes.len() >= ATTRIBUTES_MAX {
             return Err(Failure::bad(format!(
@@ -131,6 +181,26 @@ impl Rewriter<'_> {
         }
         Ok(true)
     }
+}
+
+/// Checks the form of a condition on a key whose kind of value nobody knows yet. Errors: `BAD_REQUEST` unless it could
+/// be asked of some kind.
+fn check_form(name: &str, object: &Map<String, Json>) -> Result<(), Failure> {
+    // No row has a value under a name that no attribute can have, but a wrong condition on it is one.
+    let schema = |kind| Schema::new([(name, kind)]).or_else(|_| Schema::new([("key", kind)]));
+    let mut object = object.clone();
+    let mut why = "no kind of value can meet it".to_owned();
+    for kind in KINDS {
+        let schema = schema(kind)?;
+        object.insert("key".to_owned(), Json::from(schema.attributes[0].name.as_str()));
+        match Filter::from_json_value(&schema, &json!({"must": [object]})) {
+            Ok(_) => return Ok(()),
+            Err(refused) if refused.kind == RefusedKind::WrongType => {}
+            // What no kind has.
+            Err(refused) => why = refused.to_string(),
+        }
+    }
+    Err(Failure::bad(format!("the condition on '{name}': {why}")))
 }
 
 /// The name of an attribute: a key may say that its value is a list.

@@ -5,9 +5,9 @@
 //! | text | keyword; of a text above [`KEYWORD_BYTES_MAX`] bytes its beginning and a hash |
 //! | number | f64, unless an index said integer |
 //! | true, false | bool |
-//! | list of texts, numbers, truth values | keywords: their texts |
+//! | list | keywords: the texts of its texts, numbers and truth values, and [`OTHER`] for anything else |
 //! | object | its values, under `name.of.value` |
-//! | null, list of objects | nothing |
+//! | null | nothing |
 
 use std::borrow::Cow;
 
@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use vstream_engine::{
-    attributes_to_json, AttributeKind, AttributesBuilder, Fields, NumberedWriter, Schema,
-    ATTRIBUTES_MAX, PAYLOAD_BYTES_MAX,
+    attributes_to_json, AttributeKind, AttributesBuilder, Fields, Schema, ATTRIBUTES_MAX,
+    PAYLOAD_BYTES_MAX,
 };
 
 use crate::access::hex;
@@ -28,8 +28,11 @@ const KEYWORD_BYTES_MAX: usize = 256;
 const BEGINNING: usize = 32;
 /// Bytes of its hash, SHA-256 cut off: nobody finds two texts with one.
 const HASH: usize = 16;
+/// Stands for what is neither text, number nor truth value in a list, so that the list is not taken for an empty one.
+/// No filter names it.
+const OTHER: &str = "\0";
 /// Most levels of objects whose values are attributes.
-const LEVELS_MAX: usize = 8;
+pub(super) const LEVELS_MAX: usize = 8;
 
 /// Which parts of the payload are wanted.
 #[derive(Clone, Debug)]
@@ -72,8 +75,10 @@ fn valued(value: &Json) -> Option<(AttributeKind, Cow<'_, Json>)> {
             (AttributeKind::Keyword, Cow::Owned(Json::from(keyword(text).into_owned())))
         }
         Json::Array(list) => {
-            let texts: Option<Vec<String>> = list.iter().map(listed).collect();
-            (AttributeKind::Keywords, Cow::Owned(Json::from(texts?)))
+            let text = |value| listed(value).unwrap_or_else(|| OTHER.to_owned());
+            let mut texts: Vec<String> = list.iter().map(text).collect();
+            texts.dedup_by(|a, b| a == b && a == OTHER);
+            (AttributeKind::Keywords, Cow::Owned(Json::from(texts)))
         }
     })
 }
@@ -104,37 +109,23 @@ fn each_value<'a>(
     Ok(())
 }
 
-/// The attributes that a payload needs and a schema lacks, each once; none above the number that a
-/// collection can have.
-pub(super) fn missing<'a>(
-    schema: &Schema,
+/// Adds the attributes to a schema that payloads need and it lacks; none above the number that a collection can have.
+/// Errors: `BAD_REQUEST` for a name that an attribute cannot have, or if the schema takes no more.
+pub(super) fn extend<'a>(
+    schema: &mut Schema,
     payloads: impl Iterator<Item = &'a Map<String, Json>>,
-) -> Vec<(String, AttributeKind)> {
-    let mut missing: Vec<(String, AttributeKind)> = Vec::new();
-    for payload in payloads {
-        // It fails nowhere.
-        let _ = each_value(payload, "", 1, &mut |name, kind, _| {
-            let is_there = schema.column(name).is_some();
-            if !is_there && !missing.iter().any(|(other, _)| other == name) {
-                missing.push((name.to_owned(), kind));
-            }
-            Ok(())
-        });
-    }
-    missing.truncate(ATTRIBUTES_MAX.saturating_sub(schema.attributes.len()));
-    missing
-}
-
-/// Adds attributes to a collection. Errors: `BAD_REQUEST` for a name that an attribute cannot have.
-pub(super) fn admit(
-    rows: &mut NumberedWriter,
-    missing: &[(String, AttributeKind)],
 ) -> Result<(), Failure> {
-    for (name, kind) in missing {
-        // Another request may have added it meanwhile, with another kind: the values then say so.
-        if rows.engine().schema().column(name).is_none() {
-            rows.admit_attribute(name, *kind)?;
-        }
+    for payload in payloads {
+        each_value(payload, "", 1, &mut |name, kind, _| {
+            if schema.column(name).is_some() || schema.attributes.len() >= ATTRIBUTES_MAX {
+                return Ok(());
+            }
+            if !schema.open {
+                return Err(Failure::bad(format!("the collection has no attribute '{name}'")));
+            }
+            schema.add(name, kind)?;
+            Ok(())
+        })?;
     }
     Ok(())
 }
@@ -156,6 +147,12 @@ pub(super) fn encode(
             Some(text) => Cow::Owned(Json::from(vec![text])),
             None => value,
         };
+        // Where an attribute holds no lists, a list of objects is payload alone.
+        let is_list = schema.kind(column) == Some(AttributeKind::Keywords);
+        let is_other = |one: &Json| one.as_str() == Some(OTHER);
+        if !is_list && value.as_array().is_some_and(|list| list.iter().any(is_other)) {
+            return Ok(());
+        }
         Ok(builder.set_json(schema, name, &value)?)
     })
 }
@@ -260,13 +257,17 @@ mod tests {
     fn values_become_attributes_of_the_kinds_that_the_table_says() {
         let payload = map(json!({
             "city": "Oslo", "price": 3, "open": true, "tags": ["a", "b"], "sizes": [1, 2.5],
-            "place": {"lat": 59.9, "of": {"country": "no"}}, "nothing": null, "parts": [{"a": 1}],
+            "place": {"lat": 59.9, "of": {"country": "no"}}, "nothing": null, "parts": [{"a": 1}, {"a": 2}],
         }));
-        let mut found = missing(&Schema::default(), std::iter::once(&payload));
+        let mut schema = Schema { open: true, ..Schema::default() };
+        extend(&mut schema, std::iter::once(&payload)).expect("names that attributes can have");
+        let attributes = schema.attributes.into_iter();
+        let mut found: Vec<_> = attributes.map(|one| (one.name, one.kind)).collect();
         found.sort_by(|a, b| a.0.cmp(&b.0));
         let expected = [
             ("city", AttributeKind::Keyword),
             ("open", AttributeKind::Bool),
+            ("parts", AttributeKind::Keywords),
             ("place.lat", AttributeKind::F64),
             ("place.of.country", AttributeKind::Keyword),
             ("price", AttributeKind::F64),

@@ -115,7 +115,7 @@ pub(super) fn no_order() -> Failure {
     Failure::bad("order_by is not supported: points come in the order of ids")
 }
 
-/// The points of a page, and the first of the next page.
+/// The points of a page, and the first of the next page. A page of large payloads has fewer points than were asked for.
 pub(super) async fn scroll(
     call: &Call,
     asked: impl TryInto<Scroll, Error = Failure>,
@@ -136,8 +136,8 @@ pub(super) async fn scroll(
         // The offset is the first point of the page, and a scroll begins after an id.
         let after = first.and_then(|first| first.id.checked_sub(1));
         let with = wanted.with(&schema);
-        let mut rows = collection.scroll(filter.as_ref(), after, limit + 1, &with)?.rows;
-        let next = (rows.len() > limit).then(|| rows.pop()).flatten();
+        let (mut rows, is_cut) = collection.page(filter.as_ref(), after, limit + 1, &with)?;
+        let next = (is_cut || rows.len() > limit).then(|| rows.pop()).flatten();
         let next = next.map(|row| collection.ids.of_row(&row));
         let points = rows.into_iter().map(|row| wanted.record(&collection, &schema, row));
         Ok((points.collect(), next))

@@ -184,7 +184,14 @@ impl Ask {
         let schema = collection.reader().schema();
         let all = self.limit + self.offset;
         let k = all + usize::from(without.is_some());
-        let (query, with) = (self.query(vector, k), self.wanted.with(&schema));
+        let (mut query, with) = (self.query(vector, k), self.wanted.with(&schema));
+        let mut others = None;
+        if let Some(id) = without.filter(|_| k > K_MAX) {
+            // There is no room for the point itself.
+            let own = Filter::Ids(vec![collection.ids.row_id(id)?.id]);
+            let all = self.filter.iter().cloned().chain([Filter::Not(Box::new(own))]);
+            query.filter = Some(others.insert(Filter::And(all.collect())));
+        }
         let found = collection.answer(&query, &with, &moment.terms())?;
         moment.note_found(&found);
         let answer = found.answer;

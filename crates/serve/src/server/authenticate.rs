@@ -44,6 +44,8 @@ pub(super) async fn authenticate(
 /// The key in a request, if there is one.
 fn secret(request: &Request) -> Option<&str> {
     let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok());
-    header(header::HeaderName::from_static("api-key"))
-        .or_else(|| header(header::AUTHORIZATION)?.strip_prefix("Bearer "))
+    header(header::HeaderName::from_static("api-key")).or_else(|| {
+        let (scheme, secret) = header(header::AUTHORIZATION)?.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("Bearer").then_some(secret)
+    })
 }

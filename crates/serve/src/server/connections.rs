@@ -81,14 +81,19 @@ async fn connection(
     router: Router,
     tls: Option<TlsAcceptor>,
     head: Duration,
-    stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
 ) {
     // Answers are small, and nobody waits for more of them.
     let _ = stream.set_nodelay(true);
     match tls {
         None => {
-            let Ok(Some(is_http2)) = timeout(head, begins_http2(&stream)).await else { return };
+            // Whoever has sent nothing has nothing to wait for.
+            let begun = tokio::select! {
+                begun = timeout(head, begins_http2(&stream)) => begun,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            let Ok(Some(is_http2)) = begun else { return };
             answer(stream, router, is_http2, head, stop).await;
         }
         Some(tls) => {

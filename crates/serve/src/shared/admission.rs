@@ -48,19 +48,23 @@ impl Admission {
         }
     }
 
-    /// Reads a body. Errors: `LENGTH_REQUIRED` without a length, `PAYLOAD_TOO_LARGE`,
-    /// `SERVICE_UNAVAILABLE` if other bodies take all the room, `BAD_REQUEST` if it ends early.
+    /// Reads a body. Errors: `LENGTH_REQUIRED` without a length, `UNSUPPORTED_MEDIA_TYPE` if it is compressed,
+    /// `PAYLOAD_TOO_LARGE`, `SERVICE_UNAVAILABLE` if other bodies take all the room, `BAD_REQUEST` if it ends early.
     pub(crate) async fn body(
         &self,
         headers: &HeaderMap,
         mut body: Body,
     ) -> Result<Admitted, Failure> {
+        if headers.get(header::CONTENT_ENCODING).is_some_and(|how| how != "identity") {
+            let what = "bodies are not compressed: leave out Content-Encoding";
+            return Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
+        }
         let length = headers.get(header::CONTENT_LENGTH);
         let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         let length = match length {
             Some(length) => length,
             None if headers.contains_key(header::TRANSFER_ENCODING) => {
-                let what = "give the length of the body";
+                let what = "give the length of the body, as Content-Length";
                 return Err(Failure::new(StatusCode::LENGTH_REQUIRED, what));
             }
             None => 0,

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
-use vstream_serve::Server;
+use vstream_serve::{FollowSettings, ServeSettings, Server};
 
 use crate::support::{fill, settings, Served};
 
@@ -74,6 +75,49 @@ fn one_that_does_not_open_says_why_and_the_others_are_served() {
     assert!(metrics.contains("vstream_rows{collection=\"a\"} 20"), "{metrics}");
     server.running.stop();
     assert!(dir.path().join("b").is_dir());
+}
+
+/// Else the writer's collection of the same name would take its place.
+#[test]
+fn a_folder_whose_collections_do_not_open_is_none_for_a_replica() {
+    let (dir, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("one"));
+    let (server, writer) = (Served::of(dir.path()), Served::of(other.path()));
+    for server in [&server, &writer] {
+        server.create("a", "Dot");
+        fill(server, "a", 0..20);
+    }
+    server.running.stop();
+    damage(&dir.path().join("a"));
+    let follow = Some(FollowSettings::new(&writer.url("")));
+    let replica = ServeSettings { follow, ..settings(dir.path()) };
+    let why = Server::start(replica).err().expect("refused");
+    assert!(why.contains("choose an empty folder"), "{why}");
+    assert!(dir.path().join("a").is_dir() && !dir.path().join(".vstream-replica").exists());
+    writer.running.stop();
+}
+
+#[test]
+fn a_name_of_the_greatest_length_is_made_copied_and_dropped() {
+    let (dir, copy) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("one"));
+    let server = Served::of(dir.path());
+    let new = json!({"vectors": {"size": 64, "distance": "Dot"}});
+    let long = server.refused("PUT", &format!("/collections/{}", "n".repeat(241)), new);
+    assert!(long.0 == 400 && long.1.contains("240 bytes"), "{long:?}");
+    let name = "n".repeat(240);
+    server.create(&name, "Dot");
+    fill(&server, &name, 0..20);
+    let follow = Some(FollowSettings::new(&server.url("")));
+    let replica = Served::new(ServeSettings { follow, ..settings(copy.path()) });
+    let path = format!("/collections/{name}/points/count");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while replica.call("POST", &path, Some(&json!({}))).1["result"] != json!({"count": 20}) {
+        assert!(Instant::now() < deadline, "the replica has no copy");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    replica.running.stop();
+    assert_eq!(server.ok("DELETE", &format!("/collections/{name}"), json!({})), json!(true));
+    assert_eq!(server.ok("GET", "/collections", json!({}))["collections"], json!([]));
+    server.running.stop();
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod access;
 mod broken;
+mod changes;
 mod grpc;
 mod hostile;
 mod job;

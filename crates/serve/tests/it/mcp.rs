@@ -110,7 +110,7 @@ fn tools_answer_as_the_paths_do() {
     assert_eq!(written, json!({"written": 1}));
     let read = tool("get", json!({"collection": "a", "ids": [1_000]}));
     assert_eq!(read["points"][0]["payload"], json!({"city": "Rome"}));
-    assert_eq!(tool("delete", json!({"collection": "a", "ids": [1_000, 1]}))["deleted"], 2);
+    assert_eq!(tool("delete", json!({"collection": "a", "ids": [1_000, 1, 999, 1]}))["deleted"], 2);
     let read = tool("get", json!({"collection": "a", "ids": [1_000, 1, 2]}));
     assert_eq!((ids(&read["points"]), &read["missing"]), (vec![2], &json!([1_000, 1])));
     server.running.stop();

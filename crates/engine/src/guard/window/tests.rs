@@ -181,6 +181,34 @@ fn a_window_drops_stale_audits_that_fresh_ones_contradict_and_is_not_short() {
     assert_eq!(window.len(), 60, "all that were made since, and no other");
 }
 
+/// By inner product a few long rows are near to every query, and others than those that audits found.
+#[test]
+fn a_few_writes_that_change_much_are_believed_at_once() {
+    let mut random = SplitMix(18);
+    let mut window = window(&mut random, WINDOW, reached(60));
+    let now = at(LEAVES as u64 * 4);
+    assert!(!now.has_moved_on(&at(0)), "no audit is stale");
+    let recall =
+        |window: &Window| window.estimate(None, reached(60), &now).map(|estimate| estimate.recall);
+    let before = recall(&window).expect("audits");
+    assert!(window.is_behind(&now) && !window.is_behind(&at(0)));
+    window.drop_stale(None, reached(60), &now);
+    assert!(!window.is_doubted(&now) && window.len() == WINDOW);
+    for made in 1..=WINDOW_FAIR {
+        let far = std::array::from_fn(|at| if at < 7 { 0 } else { 90 });
+        window.push(audit(far, reached(60), now.writes));
+        window.drop_stale(None, reached(60), &now);
+        assert!(window.is_doubted(&now) || !(8..=16).contains(&made), "{made} audits");
+        let after = recall(&window).expect("audits");
+        assert!(made < 24 || after < before - 0.1, "{after} with {made} audits, {before} before");
+        assert!(!window.is_short());
+    }
+    // They find 0.7.
+    let after = recall(&window).expect("audits");
+    assert!(after < 0.7 + 0.2 * (before - 0.7), "{after}, {before} before");
+    assert!(!window.is_behind(&now));
+}
+
 /// Where nothing has drifted, a choice must not rest on the few audits that were made again.
 #[test]
 fn stale_audits_count_beside_fresh_ones_that_say_the_same() {

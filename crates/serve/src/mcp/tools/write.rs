@@ -3,8 +3,11 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{json, Map, Value as Json};
+use vstream_engine::With;
 
 use super::json;
+use crate::access::Scope;
+use crate::catalog::blocking;
 use crate::collection::PointId;
 use crate::failure::Failure;
 use crate::qdrant::{self, Call, NewPoint, Operation, Selector};
@@ -60,10 +63,14 @@ pub(in crate::mcp) struct Delete {
 impl Delete {
     /// Errors: those of a write.
     pub(super) async fn answer(self, call: &Call) -> Result<Box<RawValue>, Failure> {
-        let count = self.ids.len();
-        check(call, count)?;
+        check(call, self.ids.len())?;
+        let collection = call.collection(Scope::Write)?;
+        let mut keys = collection.ids.row_ids(&self.ids)?;
+        keys.sort_unstable_by_key(|key| (key.id, key.check));
+        keys.dedup();
+        let there = blocking(move || collection.get(&keys, &With::default())).await??;
         qdrant::write(call, Some(true), vec![self]).await?;
-        json(&json!({"deleted": count}))
+        json(&json!({"deleted": there.iter().flatten().count()}))
     }
 }
 

@@ -30,6 +30,8 @@ pub(super) struct Create {
     #[serde(default)]
     sparse_vectors: Option<Map<String, Json>>,
     #[serde(default)]
+    init_from: Option<Json>,
+    #[serde(default)]
     vstream: Own,
 }
 
@@ -52,6 +54,9 @@ impl TryFrom<Create> for New {
     fn try_from(create: Create) -> Result<New, Failure> {
         if create.sparse_vectors.is_some_and(|sparse| !sparse.is_empty()) {
             return Err(no_sparse());
+        }
+        if create.init_from.is_some() {
+            return Err(Failure::bad("init_from is not supported: a collection begins empty"));
         }
         let vectors = match create.vectors.unwrap_or(Json::Null) {
             Json::Object(object) if object.contains_key("size") => Json::Object(object),

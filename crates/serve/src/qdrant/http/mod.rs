@@ -35,7 +35,8 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/collections/{collection}/index", put(collections::create_index))
         .route("/collections/{collection}/index/{field}", delete(collections::delete_index))
         .route("/collections/{collection}/points", put(write::upsert).post(points::retrieve))
-        .route("/collections/{collection}/points/{id}", get(points::one))
+        .route("/collections/{collection}/points/{id}", get(points::one).post(points::not_there))
+        .route("/collections/{collection}/points/{id}/{more}", post(points::not_there))
         .route("/collections/{collection}/points/delete", post(write::delete))
         .route("/collections/{collection}/points/batch", post(write::batch))
         .route(

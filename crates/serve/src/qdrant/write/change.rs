@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value as Json};
 use vstream_engine::{
-    Attributes, AttributesBuilder, Condition, Fields, Filter, NumberedWriter, PayloadChange, Row,
-    RowId, Schema, StoredRow, Update, With, WithAttributes, READ_ROWS_MAX,
+    check_fields, Attributes, AttributesBuilder, Condition, Fields, NumberedWriter, PayloadChange,
+    Row, RowId, Schema, StoredRow, Update, With, WithAttributes, READ_ROWS_MAX,
 };
 
 use super::{NewPoint, Selector, SetPayload};
@@ -31,12 +31,15 @@ pub(super) struct Prepared {
     vector: Vec<f32>,
     payload: Map<String, Json>,
     bytes: Option<Vec<u8>>,
+    /// Bytes of its attributes, once it is checked.
+    attributes: Vec<u8>,
 }
 
 /// Points that change.
 pub(super) enum Which {
     Ids(Vec<(PointId, RowId)>),
-    Matching(Filter),
+    /// As it was given: writes that come before may add the keys that it names.
+    Matching(Json),
 }
 
 impl Which {
@@ -48,7 +51,10 @@ impl Which {
                 let keys = of.ids.row_ids(&ids)?;
                 Ok(Which::Ids(ids.into_iter().zip(keys).collect()))
             }
-            (None, Some(filter)) => Ok(Which::Matching(filter::read(of, &filter)?)),
+            (None, Some(filter)) => {
+                filter::read(of, &filter)?;
+                Ok(Which::Matching(filter))
+            }
             _ => Err(Failure::bad("give points or filter")),
         }
     }
@@ -77,6 +83,7 @@ impl Change {
                 vector,
                 bytes: has_payload.then(|| payload::bytes(&payload)).transpose()?,
                 payload,
+                attributes: Vec::new(),
             })
         };
         Ok(Change::Upsert(points.into_iter().map(prepared).collect::<Result<_, Failure>>()?))
@@ -107,12 +114,18 @@ impl Change {
     }
 }
 
-/// Makes changes in order. Errors: those of the first that cannot be made; those before it stay.
+/// Makes changes in order, after all were checked. Errors: of the check, when nothing is changed. Of what only the
+/// points that are there can say, when other changes stay: a payload that grows too large, an id without a point.
 pub(super) fn apply(
     of: &Collection,
     rows: &mut NumberedWriter,
-    changes: Vec<Change>,
+    mut changes: Vec<Change>,
 ) -> Result<(), Failure> {
+    let known = rows.engine().schema().attributes.len();
+    let schema = checked(of, rows, &mut changes)?;
+    for attribute in &schema.attributes[known..] {
+        rows.admit_attribute(&attribute.name, attribute.kind)?;
+    }
     for change in changes {
         match change {
             Change::Upsert(points) => upsert(rows, &points)?,
@@ -121,14 +134,11 @@ pub(super) fn apply(
                     rows.delete(id, None)?;
                 }
             }
-            Change::Delete(Which::Matching(filter)) => {
+            Change::Delete(Which::Matching(json)) => {
+                let filter = filter::read_by(rows.engine().schema(), &of.ids, &json)?;
                 rows.delete_where(&filter, None)?;
             }
             Change::Merge(which, values) => {
-                payload::admit(
-                    rows,
-                    &payload::missing(rows.engine().schema(), [&values].into_iter()),
-                )?;
                 each(of, rows, which, &mut |mut payload| {
                     values.iter().for_each(|(key, value)| {
                         payload.insert(key.clone(), value.clone());
@@ -137,10 +147,6 @@ pub(super) fn apply(
                 })?;
             }
             Change::Replace(which, values) => {
-                payload::admit(
-                    rows,
-                    &payload::missing(rows.engine().schema(), [&values].into_iter()),
-                )?;
                 each(of, rows, which, &mut |_| values.clone())?;
             }
             Change::DeleteKeys(which, keys) => {
@@ -151,27 +157,65 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Writes points, after all were checked.
-fn upsert(rows: &mut NumberedWriter, points: &[Prepared]) -> Result<(), Failure> {
-    for point in points {
+/// Checks changes as far as that is possible without the points that are there, and encodes those that are written.
+/// Returns the schema with the attributes that they need.
+fn checked(
+    of: &Collection,
+    rows: &NumberedWriter,
+    changes: &mut [Change],
+) -> Result<Schema, Failure> {
+    let mut schema = (**rows.engine().schema()).clone();
+    let mut builder = AttributesBuilder::default();
+    for change in changes {
+        match change {
+            Change::Upsert(points) => encode(rows, points, &mut schema, &mut builder)?,
+            Change::Delete(which) | Change::DeleteKeys(which, _) => {
+                check_filter(of, &schema, which)?;
+            }
+            Change::Merge(which, values) | Change::Replace(which, values) => {
+                check_filter(of, &schema, which)?;
+                payload::bytes(values)?;
+                payload::extend(&mut schema, [&*values].into_iter())?;
+                payload::encode(&schema, values, &mut builder)?;
+            }
+        }
+    }
+    Ok(schema)
+}
+
+fn check_filter(of: &Collection, schema: &Schema, which: &Which) -> Result<(), Failure> {
+    match which {
+        Which::Ids(_) => Ok(()),
+        Which::Matching(json) => filter::read_by(schema, &of.ids, json).map(drop),
+    }
+}
+
+/// Checks points and encodes their attributes.
+fn encode(
+    rows: &NumberedWriter,
+    points: &mut [Prepared],
+    schema: &mut Schema,
+    builder: &mut AttributesBuilder,
+) -> Result<(), Failure> {
+    for point in points.iter() {
         rows.engine().check(&point.vector)?;
     }
-    let missing =
-        payload::missing(rows.engine().schema(), points.iter().map(|point| &point.payload));
-    payload::admit(rows, &missing)?;
-    let schema = rows.engine().schema().clone();
-    let mut builder = AttributesBuilder::default();
-    // Encoded once before anything is written: each may be refused.
-    let mut encoded = Vec::with_capacity(points.len());
+    payload::extend(schema, points.iter().map(|point| &point.payload))?;
     for point in points {
-        payload::encode(&schema, &point.payload, &mut builder)?;
+        payload::encode(schema, &point.payload, builder)?;
         let attributes = builder.build();
-        rows.engine().check_fields(&fields(point, attributes))?;
-        encoded.push(attributes.bytes().to_vec());
+        check_fields(&fields(point, attributes), schema)?;
+        let encoded = attributes.bytes().to_vec();
+        point.attributes = encoded;
         point_done();
     }
-    for (point, encoded) in points.iter().zip(&encoded) {
-        let attributes = Attributes::decode(encoded);
+    Ok(())
+}
+
+/// Writes points that were checked.
+fn upsert(rows: &mut NumberedWriter, points: &[Prepared]) -> Result<(), Failure> {
+    for point in points {
+        let attributes = Attributes::decode(&point.attributes);
         let attributes = attributes.map_err(|_| Failure::broken("attributes of this server"))?;
         let fields = fields(point, attributes);
         let vector = &point.vector;
@@ -212,7 +256,8 @@ fn each(
             }
             missing.map_or(Ok(()), |id| Err(Failure::no_point(id)))
         }
-        Which::Matching(filter) => {
+        Which::Matching(json) => {
+            let filter = filter::read_by(&schema, &of.ids, &json)?;
             // All pages are of one moment: a change may make a row match, or no longer.
             let (moment, mut after) = (of.reader().read_snapshot(), None);
             loop {
