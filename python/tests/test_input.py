@@ -216,6 +216,13 @@ def test_bad_ids_are_refused(ids, message):
     assert len(c) == 0
 
 
+@pytest.mark.parametrize("radius", ["near", b"1", None, [1.0], True, object()])
+def test_a_radius_that_is_no_number_is_refused(radius):
+    c = Collection.create(1)
+    with pytest.raises(InvalidInput, match="radius is .*: pass a number"):
+        c.search_radius([1], radius)
+
+
 def test_no_id_at_all_is_refused():
     c = Collection.create(1)
     with pytest.raises(InvalidInput, match="NoneType"):

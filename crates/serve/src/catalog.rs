@@ -304,7 +304,8 @@ impl Catalog {
             Ok(true)
         });
         let done: Result<bool, Failure> = done.await?;
-        if let Err(failure) = &done {
+        let is_there = self.directory.join(name).exists();
+        if let (Err(failure), true) = (&done, is_there) {
             // It is closed, and its files are still there.
             self.broken_mut().insert(name.to_owned(), failure.message.clone());
         }

@@ -308,7 +308,7 @@ class Reads(RowReads):
         """
         return self._native.search_radius(
             _arguments.vector("the query", query, many="search_batch"),
-            float(radius),
+            _arguments.real("radius", radius),
             native_filter(where, parameters, group),
         )
 

@@ -249,6 +249,8 @@ pub(super) struct Window {
     is_spread: bool,
     /// True if the newest audits found less than those before when both were last compared.
     is_less: bool,
+    /// True if an audit came since then.
+    has_news: bool,
 }
 
 impl Window {
@@ -271,12 +273,7 @@ impl Window {
     /// since, or queries of another kind, changed what a search must do. Of audits that nothing changed some look so
     /// by chance; then queries go farther for a while.
     pub(super) fn drop_stale(&mut self, of: Neighbours, effort: Reached, now: &Moment) {
-        let share = |audit: &Audit| audit.corrected(of.unwrap_or(audit.k), effort, now);
-        let shares: Vec<f64> = self.audits.iter().map(share).collect();
-        let is_less = |newest, by| less_of_newest(&shares, newest) > by;
-        self.is_less =
-            [NEWEST[0] / 2, NEWEST[0], NEWEST[1]].into_iter().any(|n| is_less(n, DOUBTED));
-        if NEWEST.into_iter().any(|newest| is_less(newest, TURNED)) {
+        if std::mem::take(&mut self.has_news) && self.has_turned(of, effort, now) {
             while self.len() > WINDOW_FAIR {
                 let audit = self.audits.pop_front().expect("more audits");
                 self.keep_query(audit);
@@ -307,6 +304,17 @@ impl Window {
     pub(super) fn is_behind(&self, now: &Moment) -> bool {
         let is_newer = |audit: &&Audit| now.turnovers_since(&audit.at) <= LOOKED_AFTER;
         self.audits.iter().rev().take_while(is_newer).count() < WINDOW_FAIR
+    }
+
+    /// True if the newest audits find less by `effort` than those before, by much more than both may err. Notes whether
+    /// they find less at all.
+    fn has_turned(&mut self, of: Neighbours, effort: Reached, now: &Moment) -> bool {
+        let share = |audit: &Audit| audit.corrected(of.unwrap_or(audit.k), effort, now);
+        let shares: Vec<f64> = self.audits.iter().map(share).collect();
+        let is_less = |newest, by| less_of_newest(&shares, newest) > by;
+        let few = [NEWEST[0] / 2, NEWEST[0], NEWEST[1]];
+        self.is_less = few.into_iter().any(|newest| is_less(newest, DOUBTED));
+        NEWEST.into_iter().any(|newest| is_less(newest, TURNED))
     }
 
     /// True if fresh audits find less by `effort` than stale ones, by more than both may err.
@@ -369,6 +377,7 @@ impl Window {
             self.audits.pop_front();
         }
         self.audits.push_back(audit);
+        self.has_news = true;
         self.is_spread &= self.audits.len() > 1;
         if !self.is_spread && !self.is_short() {
             let later = self.later();

@@ -33,8 +33,10 @@ thread_local! {
 /// Most neighbours of a query that is answered on the thread that read it.
 const AT_ONCE_MAX: usize = 100;
 
-/// Rows of a page that are read together, and bytes after which a page ends: each may have a payload of 1 MiB.
-const TOGETHER: usize = 64;
+/// Rows of a page that are read together, at first and at most, and bytes after which a page ends: each row may have a
+/// payload of 1 MiB.
+const TOGETHER: usize = 32;
+const TOGETHER_MAX: usize = 4_096;
 const PAGE_BYTES: usize = 32 << 20;
 
 /// How the folder of a collection is opened.
@@ -220,8 +222,8 @@ impl Collection {
         Ok(self.reader.scroll(filter, after, limit, with)?)
     }
 
-    /// Some rows in the order of ids, of one moment, but no more than come to [`PAGE_BYTES`]; and whether these are
-    /// fewer than were asked for and are there.
+    /// Some rows in the order of ids, of one moment; none after those whose payloads and vectors come to
+    /// [`PAGE_BYTES`]. Also whether these are fewer than were asked for and are there.
     pub(crate) fn page(
         &self,
         filter: Option<&Filter>,
@@ -229,25 +231,29 @@ impl Collection {
         limit: usize,
         with: &With,
     ) -> Result<(Vec<StoredRow>, bool), Failure> {
-        if limit <= TOGETHER {
+        if limit <= TOGETHER || !(with.payload || with.vector) {
             return Ok((self.scroll(filter, after, limit, with)?.rows, false));
         }
         self.check_listed()?;
         let moment = self.reader.read_snapshot();
         let ids = moment.scroll(filter, after, limit, &With::default())?.rows;
         let (mut rows, mut bytes) = (Vec::with_capacity(ids.len()), 0);
-        for some in ids.chunks(TOGETHER) {
-            if bytes > PAGE_BYTES {
-                return Ok((rows, true));
-            }
+        let mut left = &ids[..];
+        while !left.is_empty() {
+            // Half as many as there is room for if the next are like these.
+            let room = rows.len() * (PAGE_BYTES - bytes) / (2 * bytes).max(1);
+            let (next, later) = left.split_at(left.len().min(room.clamp(TOGETHER, TOGETHER_MAX)));
+            left = later;
             let key = |row: &StoredRow| RowId { id: row.id, check: row.fields.fields().check };
-            let keys: Vec<RowId> = some.iter().map(key).collect();
+            let keys: Vec<RowId> = next.iter().map(key).collect();
             for row in moment.get(&keys, with)?.into_iter().flatten() {
-                let fields = row.fields.fields();
-                bytes += 4 * row.vector.as_ref().map_or(0, Vec::len)
-                    + fields.payload.map_or(0, <[u8]>::len)
-                    + fields.attributes.bytes().len();
+                bytes += bytes_of(&row);
                 rows.push(row);
+                if bytes >= PAGE_BYTES {
+                    // All are there: they are of one moment.
+                    let is_cut = rows.len() < ids.len();
+                    return Ok((rows, is_cut));
+                }
             }
         }
         Ok((rows, false))
@@ -258,6 +264,13 @@ impl Collection {
         self.check_listed()?;
         Ok(self.reader.count(filter)?)
     }
+}
+
+fn bytes_of(row: &StoredRow) -> usize {
+    let fields = row.fields.fields();
+    4 * row.vector.as_ref().map_or(0, Vec::len)
+        + fields.payload.map_or(0, <[u8]>::len)
+        + fields.attributes.bytes().len()
 }
 
 /// Settings of an engine for the rows of a snapshot.

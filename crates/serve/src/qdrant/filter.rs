@@ -4,6 +4,8 @@
 //! values if one of its values has, and ids are texts where a collection holds them so. What rows may have under a key
 //! without an attribute of it is refused: a filter that is wrong about it would delete what it should not.
 
+use std::borrow::Cow;
+
 use serde_json::{json, Map, Value as Json};
 use vstream_engine::{AttributeKind, Filter, IdKind, Names, RefusedKind, Schema, ATTRIBUTES_MAX};
 
@@ -31,13 +33,52 @@ pub(super) fn read_by(schema: &Schema, ids: &IdForm, json: &Json) -> Result<Filt
     Ok(Filter::from_json_value(Names::new(schema, &ids.hash), &ours)?.simplify())
 }
 
-/// Reads a filter, if there is one.
-pub(super) fn read_some(
-    collection: &Collection,
-    json: &Option<Json>,
-) -> Result<Option<Filter>, Failure> {
-    let is_given = |json: &&Json| !json.is_null();
-    json.as_ref().filter(is_given).map(|json| read(collection, json)).transpose()
+/// The filter of a read, if it has one.
+pub(super) struct ReadFilter {
+    json: Option<Json>,
+    filter: Option<Filter>,
+    /// Attributes that there were when it was read.
+    known: usize,
+}
+
+impl ReadFilter {
+    /// Errors: as [`read`].
+    pub(super) fn new(collection: &Collection, json: Option<Json>) -> Result<ReadFilter, Failure> {
+        let json = json.filter(|json| !json.is_null());
+        let mut one = ReadFilter { json, filter: None, known: 0 };
+        one.read(collection)?;
+        Ok(one)
+    }
+
+    pub(super) fn get(&self) -> Option<&Filter> {
+        self.filter.as_ref()
+    }
+
+    /// Does what looks at rows; again if attributes were added since the filter was read: rows may have them, and it
+    /// took them for keys that none has. Errors: those of `work`.
+    pub(super) fn look<T>(
+        &mut self,
+        collection: &Collection,
+        mut work: impl FnMut(Option<&Filter>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        loop {
+            let done = work(self.get())?;
+            if self.json.is_none() || attributes(collection) == self.known {
+                return Ok(done);
+            }
+            self.read(collection)?;
+        }
+    }
+
+    fn read(&mut self, collection: &Collection) -> Result<(), Failure> {
+        self.known = attributes(collection);
+        self.filter = self.json.as_ref().map(|json| read(collection, json)).transpose()?;
+        Ok(())
+    }
+}
+
+fn attributes(collection: &Collection) -> usize {
+    collection.reader().schema().attributes.len()
 }
 
 struct Rewriter<'a> {
@@ -74,7 +115,7 @@ impl Rewriter<'_> {
                 "has_id" => self.has_id(value)?,
                 "is_empty" | "is_null" if object.len() == 1 => {
                     match value.get("key").and_then(Json::as_str) {
-                        Some(name) => return self.has_none(name, key),
+                        Some(name) => return self.has_none(&self.key(name), key),
                         None => value.clone(),
                     }
                 }
@@ -110,36 +151,39 @@ impl Rewriter<'_> {
 
     /// A condition on the value of a key.
     fn condition(&self, name: &str, object: &Map<String, Json>) -> Result<Json, Failure> {
+        let name = self.key(name);
+        let name = &*name;
         for asked in ["is_empty", "is_null"] {
             if let (Some(Json::Bool(is_so)), 2) = (object.get(asked), object.len()) {
                 let has_none = self.has_none(name, asked)?;
                 return Ok(if *is_so { has_none } else { json!({"must_not": [has_none]}) });
             }
         }
+        let counted = object.get("values_count");
+        if counted.is_some() && self.values_of(plain(name)).next().is_some() {
+            let what = format!("the values of '{name}' are not counted: it is an object");
+            return Err(Failure::bad(what));
+        }
         if self.is_unknown(name)? {
             check_form(name, object)?;
-            let counted = object.get("values_count");
             let is_none_enough = counted.is_some_and(|counted| {
                 let below = |key: &str| counted.get(key).and_then(Json::as_u64);
                 below("lt").is_some_and(|n| n > 0) || below("lte").is_some()
             });
-            if is_none_enough && self.values_of(name).next().is_some() {
-                return Err(Failure::bad(format!(
-                    "the values of '{name}' are not counted: it is an object"
-                )));
-            }
             return Ok(if is_none_enough { all() } else { none() });
         }
-        let mut out = object.clone();
-        out.insert("key".to_owned(), Json::from(plain(name)));
         let kind = self.schema.column(plain(name)).and_then(|column| self.schema.kind(column));
-        if let (Some(Json::Object(how)), Some(kind)) = (object.get("match"), kind) {
-            let given = how.iter().filter(|(_, value)| !value.is_null());
-            let how: Map<String, Json> =
-                given.map(|(key, value)| (key.clone(), as_attribute(kind, value))).collect();
-            out.insert("match".to_owned(), Json::Object(how));
-        }
+        let mut out = kind.map_or_else(|| object.clone(), |kind| of_kind(kind, object));
+        out.insert("key".to_owned(), Json::from(plain(name)));
         Ok(Json::Object(out))
+    }
+
+    /// A key without the quotes that Qdrant has around parts with a dot: here a dot is a dot.
+    fn key<'n>(&self, name: &'n str) -> Cow<'n, str> {
+        if !name.contains('"') || self.schema.column(plain(name)).is_some() {
+            return Cow::Borrowed(name);
+        }
+        Cow::Owned(name.replace('"', ""))
     }
 
     /// That a row has no value under a key, nor under one of an object of that name.
@@ -147,7 +191,7 @@ impl Rewriter<'_> {
     /// * `asked`: `is_empty` or `is_null`.
     fn has_none(&self, name: &str, asked: &str) -> Result<Json, Failure> {
         let own = (!self.is_unknown(name)?).then(|| json!({asked: {"key": plain(name)}}));
-        let inner = self.values_of(name).map(|value| json!({"is_null": {"key": value}}));
+        let inner = self.values_of(plain(name)).map(|value| json!({"is_null": {"key": value}}));
         Ok(json!({"must": own.into_iter().chain(inner).collect::<Json>()}))
     }
 
@@ -169,7 +213,7 @@ impl Rewriter<'_> {
                 "the key '{name}' cannot be asked for: values in a list of objects are not"
             )));
         }
-        if name.split('.').count() >= LEVELS_MAX {
+        if name.split('.').count() > LEVELS_MAX {
             return Err(Failure::bad(format!(
                 "the key '{name}' cannot be asked for: values below {LEVELS_MAX} levels are not"
             )));
@@ -188,10 +232,9 @@ impl Rewriter<'_> {
 fn check_form(name: &str, object: &Map<String, Json>) -> Result<(), Failure> {
     // No row has a value under a name that no attribute can have, but a wrong condition on it is one.
     let schema = |kind| Schema::new([(name, kind)]).or_else(|_| Schema::new([("key", kind)]));
-    let mut object = object.clone();
     let mut why = "no kind of value can meet it".to_owned();
     for kind in KINDS {
-        let schema = schema(kind)?;
+        let (schema, mut object) = (schema(kind)?, of_kind(kind, object));
         object.insert("key".to_owned(), Json::from(schema.attributes[0].name.as_str()));
         match Filter::from_json_value(&schema, &json!({"must": [object]})) {
             Ok(_) => return Ok(()),
@@ -201,6 +244,18 @@ fn check_form(name: &str, object: &Map<String, Json>) -> Result<(), Failure> {
         }
     }
     Err(Failure::bad(format!("the condition on '{name}': {why}")))
+}
+
+/// A condition whose values have the form that an attribute of a kind holds.
+fn of_kind(kind: AttributeKind, condition: &Map<String, Json>) -> Map<String, Json> {
+    let mut out = condition.clone();
+    if let Some(Json::Object(how)) = condition.get("match") {
+        let given = how.iter().filter(|(_, value)| !value.is_null());
+        let how: Map<String, Json> =
+            given.map(|(key, value)| (key.clone(), as_attribute(kind, value))).collect();
+        out.insert("match".to_owned(), Json::Object(how));
+    }
+    out
 }
 
 /// The name of an attribute: a key may say that its value is a list.

@@ -32,6 +32,7 @@ use axum::Router;
 
 pub(crate) use self::call::Call;
 pub(crate) use self::collections::{distance_name, index_name};
+pub(crate) use self::http::not_there;
 pub(crate) use self::payload::WithPayload;
 pub(crate) use self::points::{retrieve, Point, Wanted};
 pub(crate) use self::search::{answer, Asked, Target};

@@ -6,10 +6,11 @@
 //! | number | f64, unless an index said integer |
 //! | true, false | bool |
 //! | list | keywords: the texts of its texts, numbers and truth values, and [`OTHER`] for anything else |
-//! | object | its values, under `name.of.value` |
+//! | object | its values, under `name.of.value`; [`OTHER`] if there are none, or at the last level |
 //! | null | nothing |
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
@@ -28,8 +29,8 @@ const KEYWORD_BYTES_MAX: usize = 256;
 const BEGINNING: usize = 32;
 /// Bytes of its hash, SHA-256 cut off: nobody finds two texts with one.
 const HASH: usize = 16;
-/// Stands for what is neither text, number nor truth value in a list, so that the list is not taken for an empty one.
-/// No filter names it.
+/// Stands for what is neither text, number nor truth value in a list, and for an object without values, so that neither
+/// passes for nothing.
 const OTHER: &str = "\0";
 /// Most levels of objects whose values are attributes.
 pub(super) const LEVELS_MAX: usize = 8;
@@ -86,33 +87,43 @@ fn valued(value: &Json) -> Option<(AttributeKind, Cow<'_, Json>)> {
 /// Is told the name of a value, its kind and the value.
 type Visit<'v, 'a> = &'v mut dyn FnMut(&str, AttributeKind, Cow<'a, Json>) -> Result<(), Failure>;
 
-/// Calls `visit` with the name of every value of a payload, its kind and the value.
+/// Calls `visit` with the name of every value of a payload, its kind and the value; returns their number.
 fn each_value<'a>(
     payload: &'a Map<String, Json>,
     above: &str,
     level: usize,
     visit: Visit<'_, 'a>,
-) -> Result<(), Failure> {
+) -> Result<usize, Failure> {
+    let mut count = 0;
     for (key, value) in payload {
         let name = match above {
             "" => Cow::Borrowed(key.as_str()),
             above => Cow::Owned(format!("{above}.{key}")),
         };
-        if let Json::Object(inner) = value {
-            if level < LEVELS_MAX {
-                each_value(inner, &name, level + 1, visit)?;
+        let inner = match value {
+            Json::Object(inner) if level < LEVELS_MAX => {
+                each_value(inner, &name, level + 1, visit)?
             }
+            _ => 0,
+        };
+        if inner > 0 {
+            count += inner;
+        } else if value.is_object() {
+            let value = Cow::Owned(Json::from(vec![OTHER]));
+            visit(&name, AttributeKind::Keywords, value)?;
+            count += 1;
         } else if let Some((kind, value)) = valued(value) {
             visit(&name, kind, value)?;
+            count += 1;
         }
     }
-    Ok(())
+    Ok(count)
 }
 
 /// Adds the attributes to a schema that payloads need and it lacks; none above the number that a collection can have.
 /// Errors: `BAD_REQUEST` for a name that an attribute cannot have, or if the schema takes no more.
 pub(super) fn extend<'a>(
-    schema: &mut Schema,
+    schema: &mut Arc<Schema>,
     payloads: impl Iterator<Item = &'a Map<String, Json>>,
 ) -> Result<(), Failure> {
     for payload in payloads {
@@ -123,7 +134,7 @@ pub(super) fn extend<'a>(
             if !schema.open {
                 return Err(Failure::bad(format!("the collection has no attribute '{name}'")));
             }
-            schema.add(name, kind)?;
+            Arc::make_mut(schema).add(name, kind)?;
             Ok(())
         })?;
     }
@@ -147,14 +158,15 @@ pub(super) fn encode(
             Some(text) => Cow::Owned(Json::from(vec![text])),
             None => value,
         };
-        // Where an attribute holds no lists, a list of objects is payload alone.
+        // Where an attribute holds no lists, a list of objects and an object without values are payload alone.
         let is_list = schema.kind(column) == Some(AttributeKind::Keywords);
         let is_other = |one: &Json| one.as_str() == Some(OTHER);
         if !is_list && value.as_array().is_some_and(|list| list.iter().any(is_other)) {
             return Ok(());
         }
         Ok(builder.set_json(schema, name, &value)?)
-    })
+    })?;
+    Ok(())
 }
 
 /// The bytes of a payload. Errors: `BAD_REQUEST` if it is too large.
@@ -257,15 +269,17 @@ mod tests {
     fn values_become_attributes_of_the_kinds_that_the_table_says() {
         let payload = map(json!({
             "city": "Oslo", "price": 3, "open": true, "tags": ["a", "b"], "sizes": [1, 2.5],
-            "place": {"lat": 59.9, "of": {"country": "no"}}, "nothing": null, "parts": [{"a": 1}, {"a": 2}],
+            "place": {"lat": 59.9, "of": {"country": "no"}}, "nothing": null, "of": {"no": {}, "none": {"at": null}}, "parts": [{"a": 1}, {"a": 2}],
         }));
-        let mut schema = Schema { open: true, ..Schema::default() };
+        let mut schema = Arc::new(Schema { open: true, ..Schema::default() });
         extend(&mut schema, std::iter::once(&payload)).expect("names that attributes can have");
-        let attributes = schema.attributes.into_iter();
-        let mut found: Vec<_> = attributes.map(|one| (one.name, one.kind)).collect();
+        let attributes = schema.attributes.iter();
+        let mut found: Vec<_> = attributes.map(|one| (one.name.clone(), one.kind)).collect();
         found.sort_by(|a, b| a.0.cmp(&b.0));
         let expected = [
             ("city", AttributeKind::Keyword),
+            ("of.no", AttributeKind::Keywords),
+            ("of.none", AttributeKind::Keywords),
             ("open", AttributeKind::Bool),
             ("parts", AttributeKind::Keywords),
             ("place.lat", AttributeKind::F64),

@@ -3,11 +3,11 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::Value as Json;
-use vstream_engine::{Schema, StoredRow, With, WithAttributes, READ_ROWS_MAX};
+use vstream_engine::{Filter, Schema, StoredRow, With, WithAttributes, READ_ROWS_MAX};
 
 use super::call::Call;
 use super::collections::no_such_vector;
-use super::filter;
+use super::filter::ReadFilter;
 use super::payload::{self, WithPayload};
 use crate::catalog::blocking;
 use crate::collection::{Collection, PointId};
@@ -126,17 +126,20 @@ pub(super) async fn scroll(
     if !(1..=most).contains(&limit) {
         return Err(Failure::bad(format!("limit is {limit}: choose a value from 1 to {most}")));
     }
-    let filter = filter::read_some(&collection, &filter)?;
+    let mut filter = ReadFilter::new(&collection, filter)?;
     let first = offset.as_ref().map(|id| collection.ids.row_id(id)).transpose()?;
     let _admitted = call.shared.admission.search()?;
     let of = collection.clone();
     let work = move || {
         let collection = of;
-        let schema = collection.reader().schema();
         // The offset is the first point of the page, and a scroll begins after an id.
         let after = first.and_then(|first| first.id.checked_sub(1));
-        let with = wanted.with(&schema);
-        let (mut rows, is_cut) = collection.page(filter.as_ref(), after, limit + 1, &with)?;
+        let page = |filter: Option<&Filter>| {
+            let with = wanted.with(&collection.reader().schema());
+            collection.page(filter, after, limit + 1, &with)
+        };
+        let (mut rows, is_cut) = filter.look(&collection, page)?;
+        let schema = collection.reader().schema();
         let next = (is_cut || rows.len() > limit).then(|| rows.pop()).flatten();
         let next = next.map(|row| collection.ids.of_row(&row));
         let points = rows.into_iter().map(|row| wanted.record(&collection, &schema, row));
@@ -150,10 +153,10 @@ pub(super) async fn scroll(
 /// Counts exactly, also if a client would be content with less.
 pub(super) async fn count(call: &Call, filter: Option<Json>) -> Result<u64, Failure> {
     let collection = call.read().await?;
-    let filter = filter::read_some(&collection, &filter)?;
+    let mut filter = ReadFilter::new(&collection, filter)?;
     let _admitted = call.shared.admission.search()?;
     let of = collection.clone();
-    let count = blocking(move || of.count(filter.as_ref())).await??;
+    let count = blocking(move || filter.look(&of, |filter| of.count(filter))).await??;
     call.moment.end(&collection).await?;
     Ok(count)
 }

@@ -7,7 +7,7 @@ use vstream_engine::{Effort, Filter, Query, With, K_MAX};
 
 use super::call::Call;
 use super::collections::{radius, score};
-use super::filter;
+use super::filter::ReadFilter;
 use super::points::{Point, Wanted};
 use crate::catalog::blocking;
 use crate::collection::{Collection, PointId};
@@ -63,14 +63,14 @@ where
         return Err(Failure::bad(format!("there are {count} queries: the limit is {most}")));
     }
     let asked = queries.into_iter().map(|query| Ask::new(&collection, query.try_into()?));
-    let asked: Vec<Ask> = asked.collect::<Result<_, _>>()?;
+    let mut asked: Vec<Ask> = asked.collect::<Result<_, _>>()?;
     let _admitted = call.shared.admission.search()?;
     call.moment.note_recall(collection.reader().recall().map(|recall| recall.recall));
-    let answers = match asked.as_slice() {
+    let answers = match asked.as_mut_slice() {
         [one] if one.is_short(&collection) => vec![one.measured(&collection, call)?],
         _ => {
             let (of, call) = (collection.clone(), call.clone());
-            let all = move || asked.iter().map(|one| one.measured(&of, &call)).collect();
+            let all = move || asked.iter_mut().map(|one| one.measured(&of, &call)).collect();
             blocking::<Result<Vec<_>, Failure>>(all).await??
         }
     };
@@ -78,10 +78,14 @@ where
     Ok(answers)
 }
 
-/// A query that was checked, as far as that is possible without the rows.
+/// A query that was checked, as far as that is possible without the rows, and its filter.
 struct Ask {
+    what: Checked,
+    filter: ReadFilter,
+}
+
+struct Checked {
     near: Option<Target>,
-    filter: Option<Filter>,
     effort: Effort,
     radius: Option<f32>,
     limit: usize,
@@ -101,68 +105,75 @@ impl Ask {
             )));
         }
         let metric = collection.settings.metric;
-        Ok(Ask {
+        let filter = ReadFilter::new(collection, asked.filter)?;
+        let what = Checked {
             near: asked.near,
-            filter: filter::read_some(collection, &asked.filter)?,
             effort: if asked.is_exact { Effort::Exact } else { Effort::Auto },
             radius: asked.score_threshold.map(|threshold| radius(metric, threshold)),
             limit,
             offset,
             wanted: asked.wanted,
-        })
+        };
+        Ok(Ask { what, filter })
     }
 
     fn is_short(&self, collection: &Collection) -> bool {
-        let Some(Target::Vector(vector)) = &self.near else { return false };
-        collection.answers_at_once(&self.query(vector, self.limit + self.offset))
+        let Some(Target::Vector(vector)) = &self.what.near else { return false };
+        let k = self.what.limit + self.what.offset;
+        collection.answers_at_once(&self.what.query(vector, k, self.filter.get()))
     }
 
-    fn query<'a>(&'a self, vector: &'a [f32], k: usize) -> Query<'a> {
-        Query {
-            vector,
-            k: k.min(K_MAX),
-            effort: self.effort,
-            filter: self.filter.as_ref(),
-            radius: self.radius,
-        }
-    }
-
-    /// Answers, and counts a search. Errors: as [`Ask::answer`], which are not counted.
-    fn measured(&self, collection: &Collection, call: &Call) -> Result<Vec<Point>, Failure> {
+    /// Answers, and counts a search. Errors: as [`Checked::answer`], which are not counted.
+    fn measured(&mut self, collection: &Collection, call: &Call) -> Result<Vec<Point>, Failure> {
         let began = Instant::now();
-        let points = self.answer(collection, &call.moment)?;
-        if self.near.is_some() {
+        let Ask { what, filter } = self;
+        let answer = |filter: Option<&Filter>| what.answer(collection, &call.moment, filter);
+        let points = filter.look(collection, answer)?;
+        if what.near.is_some() {
             let ended = Instant::now();
             let took = ended - began;
             call.shared.measured.searched(&collection.name, ended, took, || SlowSearch {
                 collection: collection.name.clone(),
                 ended,
                 took,
-                limit: self.limit + self.offset,
-                is_filtered: self.filter.is_some(),
-                is_exact: self.effort == Effort::Exact,
+                limit: what.limit + what.offset,
+                is_filtered: filter.get().is_some(),
+                is_exact: what.effort == Effort::Exact,
             });
         }
         Ok(points)
     }
+}
+
+impl Checked {
+    fn query<'a>(&self, vector: &'a [f32], k: usize, filter: Option<&'a Filter>) -> Query<'a> {
+        let k = k.min(K_MAX);
+        Query { vector, k, effort: self.effort, filter, radius: self.radius }
+    }
 
     /// Answers. Errors: `BAD_REQUEST` for a wrong vector, `NOT_FOUND` for an unknown point.
-    fn answer(&self, collection: &Collection, moment: &Moment) -> Result<Vec<Point>, Failure> {
+    fn answer(
+        &self,
+        collection: &Collection,
+        moment: &Moment,
+        filter: Option<&Filter>,
+    ) -> Result<Vec<Point>, Failure> {
+        let at = (collection, moment);
         match &self.near {
-            Some(Target::Vector(vector)) => self.nearest((collection, moment), vector, None),
+            Some(Target::Vector(vector)) => self.nearest(at, vector, filter, None),
             Some(Target::Point(id)) => {
                 let key = collection.ids.row_id(id)?;
                 let with = With { vector: true, ..With::default() };
                 let row = collection.get(&[key], &with)?.pop().flatten();
                 let vector = row.and_then(|row| row.vector);
                 let vector = vector.ok_or_else(|| Failure::no_point(id))?;
-                self.nearest((collection, moment), &vector, Some(id))
+                self.nearest(at, &vector, filter, Some(id))
             }
             // Without a query, points come in the order of ids.
             None => {
                 let schema = collection.reader().schema();
                 let (with, all) = (self.wanted.with(&schema), self.limit + self.offset);
-                let rows = collection.scroll(self.filter.as_ref(), None, all, &with)?.rows;
+                let rows = collection.scroll(filter, None, all, &with)?.rows;
                 let points = rows.into_iter().skip(self.offset).map(|row| Point {
                     score: Some(0.0),
                     ..self.wanted.point(collection, &schema, row)
@@ -179,17 +190,18 @@ impl Ask {
         &self,
         (collection, moment): (&Collection, &Moment),
         vector: &[f32],
+        filter: Option<&Filter>,
         without: Option<&PointId>,
     ) -> Result<Vec<Point>, Failure> {
         let schema = collection.reader().schema();
         let all = self.limit + self.offset;
         let k = all + usize::from(without.is_some());
-        let (mut query, with) = (self.query(vector, k), self.wanted.with(&schema));
+        let (mut query, with) = (self.query(vector, k, filter), self.wanted.with(&schema));
         let mut others = None;
         if let Some(id) = without.filter(|_| k > K_MAX) {
             // There is no room for the point itself.
             let own = Filter::Ids(vec![collection.ids.row_id(id)?.id]);
-            let all = self.filter.iter().cloned().chain([Filter::Not(Box::new(own))]);
+            let all = filter.into_iter().cloned().chain([Filter::Not(Box::new(own))]);
             query.filter = Some(others.insert(Filter::And(all.collect())));
         }
         let found = collection.answer(&query, &with, &moment.terms())?;

@@ -97,7 +97,11 @@ async fn connection(
             answer(stream, router, is_http2, head, stop).await;
         }
         Some(tls) => {
-            let Ok(Ok(stream)) = timeout(head, tls.accept(stream)).await else { return };
+            let begun = tokio::select! {
+                begun = timeout(head, tls.accept(stream)) => begun,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            let Ok(Ok(stream)) = begun else { return };
             let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
             answer(stream, router, is_http2, head, stop).await;
         }

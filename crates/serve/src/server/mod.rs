@@ -233,16 +233,18 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     ([(header::CONTENT_TYPE, kind)], shared.measured.text()).into_response()
 }
 
-async fn unknown(headers: HeaderMap, uri: Uri) -> Failure {
+async fn unknown(method: Method, headers: HeaderMap, uri: Uri) -> Failure {
     if is_grpc(&headers) {
         let what = format!("the method {} is not supported", uri.path());
         return Failure::new(StatusCode::NOT_IMPLEMENTED, what);
     }
-    Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path")
+    let none = || Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path");
+    qdrant::not_there(&method, uri.path()).unwrap_or_else(none)
 }
 
-async fn unknown_method() -> Failure {
-    Failure::new(StatusCode::METHOD_NOT_ALLOWED, "the path has no such method")
+async fn unknown_method(method: Method, uri: Uri) -> Failure {
+    let none = || Failure::new(StatusCode::METHOD_NOT_ALLOWED, "the path has no such method");
+    qdrant::not_there(&method, uri.path()).unwrap_or_else(none)
 }
 
 /// Gives a request its time, counts it, and notes what it changed.

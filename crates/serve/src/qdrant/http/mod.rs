@@ -10,14 +10,26 @@ mod write;
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
+use axum::http::Method;
 use axum::routing::{delete, get, post, put};
 use axum::Router;
 
+use crate::failure::Failure;
 use crate::shared::Shared;
 
 /// Paths that need no key.
 pub(super) fn open_routes() -> Router<Arc<Shared>> {
     Router::new().route("/", get(collections::version))
+}
+
+/// Why a call of Qdrant about a collection is not there, such as `facet`, `points/recommend` and those in groups; `None`
+/// for any other request.
+pub(crate) fn not_there(method: &Method, path: &str) -> Option<Failure> {
+    let (_, call) = path.strip_prefix("/collections/")?.split_once('/')?;
+    (method == Method::POST).then(|| {
+        let call: String = call.chars().take(64).collect();
+        Failure::bad(format!("{call} is not supported"))
+    })
 }
 
 /// Paths that need a key.
@@ -35,8 +47,7 @@ pub(super) fn routes() -> Router<Arc<Shared>> {
         .route("/collections/{collection}/index", put(collections::create_index))
         .route("/collections/{collection}/index/{field}", delete(collections::delete_index))
         .route("/collections/{collection}/points", put(write::upsert).post(points::retrieve))
-        .route("/collections/{collection}/points/{id}", get(points::one).post(points::not_there))
-        .route("/collections/{collection}/points/{id}/{more}", post(points::not_there))
+        .route("/collections/{collection}/points/{id}", get(points::one))
         .route("/collections/{collection}/points/delete", post(write::delete))
         .route("/collections/{collection}/points/batch", post(write::batch))
         .route(

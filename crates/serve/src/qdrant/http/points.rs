@@ -49,12 +49,6 @@ pub(super) async fn one(call: Call, params: RawPathParams) -> Result<Response, F
     Ok(Reply::new(began, point).into_response())
 }
 
-/// Calls of Qdrant that are not here, such as `recommend`, `discover`, `facet` and those in groups.
-pub(super) async fn not_there(params: RawPathParams) -> Failure {
-    let call: Vec<&str> = params.iter().skip(1).map(|(_, part)| part).collect();
-    Failure::bad(format!("points/{} is not supported", call.join("/")))
-}
-
 #[derive(Deserialize)]
 pub(super) struct Scroll {
     offset: Option<PointId>,

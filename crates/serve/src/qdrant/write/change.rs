@@ -1,9 +1,11 @@
 //! What a request changes, on the thread that writes.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value as Json};
 use vstream_engine::{
-    check_fields, Attributes, AttributesBuilder, Condition, Fields, NumberedWriter, PayloadChange,
-    Row, RowId, Schema, StoredRow, Update, With, WithAttributes, READ_ROWS_MAX,
+    check_fields, Attributes, AttributesBuilder, Condition, Fields, Filter, NumberedWriter,
+    PayloadChange, Row, RowId, Schema, StoredRow, Update, With, WithAttributes, READ_ROWS_MAX,
 };
 
 use super::{NewPoint, Selector, SetPayload};
@@ -38,8 +40,8 @@ pub(super) struct Prepared {
 /// Points that change.
 pub(super) enum Which {
     Ids(Vec<(PointId, RowId)>),
-    /// As it was given: writes that come before may add the keys that it names.
-    Matching(Json),
+    /// The filter as it was given, and read when its turn came: writes before it may add the keys that it names.
+    Matching(Json, Filter),
 }
 
 impl Which {
@@ -52,11 +54,19 @@ impl Which {
                 Ok(Which::Ids(ids.into_iter().zip(keys).collect()))
             }
             (None, Some(filter)) => {
-                filter::read(of, &filter)?;
-                Ok(Which::Matching(filter))
+                let read = filter::read(of, &filter)?;
+                Ok(Which::Matching(filter, read))
             }
             _ => Err(Failure::bad("give points or filter")),
         }
+    }
+
+    /// Reads the filter once more, by the attributes that there are when its turn comes. Errors: as [`Which::new`].
+    fn read(&mut self, of: &Collection, schema: &Schema) -> Result<(), Failure> {
+        if let Which::Matching(json, filter) = self {
+            *filter = filter::read_by(schema, &of.ids, json)?;
+        }
+        Ok(())
     }
 }
 
@@ -123,6 +133,7 @@ pub(super) fn apply(
 ) -> Result<(), Failure> {
     let known = rows.engine().schema().attributes.len();
     let schema = checked(of, rows, &mut changes)?;
+    // Filters and points of the check name columns of these.
     for attribute in &schema.attributes[known..] {
         rows.admit_attribute(&attribute.name, attribute.kind)?;
     }
@@ -134,8 +145,7 @@ pub(super) fn apply(
                     rows.delete(id, None)?;
                 }
             }
-            Change::Delete(Which::Matching(json)) => {
-                let filter = filter::read_by(rows.engine().schema(), &of.ids, &json)?;
+            Change::Delete(Which::Matching(_, filter)) => {
                 rows.delete_where(&filter, None)?;
             }
             Change::Merge(which, values) => {
@@ -157,23 +167,32 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Checks changes as far as that is possible without the points that are there, and encodes those that are written.
+/// Checks changes as far as that is possible without the points that are there, reads filters and encodes points.
 /// Returns the schema with the attributes that they need.
 fn checked(
     of: &Collection,
     rows: &NumberedWriter,
     changes: &mut [Change],
-) -> Result<Schema, Failure> {
-    let mut schema = (**rows.engine().schema()).clone();
+) -> Result<Arc<Schema>, Failure> {
+    let mut schema = rows.engine().schema().clone();
     let mut builder = AttributesBuilder::default();
     for change in changes {
         match change {
             Change::Upsert(points) => encode(rows, points, &mut schema, &mut builder)?,
-            Change::Delete(which) | Change::DeleteKeys(which, _) => {
-                check_filter(of, &schema, which)?;
+            Change::Delete(which) => which.read(of, &schema)?,
+            Change::DeleteKeys(which, keys) => {
+                which.read(of, &schema)?;
+                check_group(&schema, |group| !keys.iter().any(|key| key == group))?;
             }
-            Change::Merge(which, values) | Change::Replace(which, values) => {
-                check_filter(of, &schema, which)?;
+            Change::Replace(which, values) => {
+                which.read(of, &schema)?;
+                check_group(&schema, |group| values.contains_key(group))?;
+                payload::bytes(values)?;
+                payload::extend(&mut schema, [&*values].into_iter())?;
+                payload::encode(&schema, values, &mut builder)?;
+            }
+            Change::Merge(which, values) => {
+                which.read(of, &schema)?;
                 payload::bytes(values)?;
                 payload::extend(&mut schema, [&*values].into_iter())?;
                 payload::encode(&schema, values, &mut builder)?;
@@ -183,18 +202,21 @@ fn checked(
     Ok(schema)
 }
 
-fn check_filter(of: &Collection, schema: &Schema, which: &Which) -> Result<(), Failure> {
-    match which {
-        Which::Ids(_) => Ok(()),
-        Which::Matching(json) => filter::read_by(schema, &of.ids, json).map(drop),
+/// Errors: `BAD_REQUEST` where points have groups, unless they keep one.
+fn check_group(schema: &Schema, keeps: impl Fn(&str) -> bool) -> Result<(), Failure> {
+    let Some(column) = schema.group_column() else { return Ok(()) };
+    let group = &schema.attributes[usize::from(column)].name;
+    if keeps(group) {
+        return Ok(());
     }
+    Err(Failure::bad(format!("the payload of a point has its group under '{group}', which stays")))
 }
 
 /// Checks points and encodes their attributes.
 fn encode(
     rows: &NumberedWriter,
     points: &mut [Prepared],
-    schema: &mut Schema,
+    schema: &mut Arc<Schema>,
     builder: &mut AttributesBuilder,
 ) -> Result<(), Failure> {
     for point in points.iter() {
@@ -256,8 +278,7 @@ fn each(
             }
             missing.map_or(Ok(()), |id| Err(Failure::no_point(id)))
         }
-        Which::Matching(json) => {
-            let filter = filter::read_by(&schema, &of.ids, &json)?;
+        Which::Matching(_, filter) => {
             // All pages are of one moment: a change may make a row match, or no longer.
             let (moment, mut after) = (of.reader().read_snapshot(), None);
             loop {
