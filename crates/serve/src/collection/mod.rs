@@ -36,7 +36,7 @@ const AT_ONCE_MAX: usize = 100;
 /// Rows of a page that are read together, at first and at most, and bytes after which a page ends: each row may have a
 /// payload of 1 MiB.
 const TOGETHER: usize = 32;
-const TOGETHER_MAX: usize = 4_096;
+const TOGETHER_MAX: usize = 256;
 const PAGE_BYTES: usize = 32 << 20;
 
 /// How the folder of a collection is opened.

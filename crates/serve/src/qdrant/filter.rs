@@ -66,7 +66,11 @@ impl ReadFilter {
             if self.json.is_none() || attributes(collection) == self.known {
                 return Ok(done);
             }
+            let before = self.filter.clone();
             self.read(collection)?;
+            if self.filter == before {
+                return Ok(done);
+            }
         }
     }
 
@@ -180,7 +184,8 @@ impl Rewriter<'_> {
 
     /// A key without the quotes that Qdrant has around parts with a dot: here a dot is a dot.
     fn key<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        if !name.contains('"') || self.schema.column(plain(name)).is_some() {
+        let is_quoted = name.matches('"').count() % 2 == 0;
+        if !is_quoted || self.schema.column(plain(name)).is_some() {
             return Cow::Borrowed(name);
         }
         Cow::Owned(name.replace('"', ""))
@@ -207,6 +212,9 @@ impl Rewriter<'_> {
     fn is_unknown(&self, name: &str) -> Result<bool, Failure> {
         if self.schema.column(plain(name)).is_some() {
             return Ok(false);
+        }
+        if name.contains('"') {
+            return Err(Failure::bad(format!("the key '{name}' has a quote without its other")));
         }
         if plain(name).contains('[') {
             return Err(Failure::bad(format!(

@@ -181,7 +181,7 @@ fn answering(shared: &Arc<Shared>, stop: &watch::Receiver<bool>) -> Router {
 
 /// Health and metrics.
 fn observing() -> Router<Arc<Shared>> {
-    health().route("/metrics", get(metrics)).fallback(unknown)
+    health().route("/metrics", get(metrics)).fallback(|| async { nothing() })
 }
 
 fn health() -> Router<Arc<Shared>> {
@@ -233,18 +233,21 @@ async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     ([(header::CONTENT_TYPE, kind)], shared.measured.text()).into_response()
 }
 
-async fn unknown(method: Method, headers: HeaderMap, uri: Uri) -> Failure {
+async fn unknown(headers: HeaderMap, uri: Uri) -> Failure {
     if is_grpc(&headers) {
         let what = format!("the method {} is not supported", uri.path());
         return Failure::new(StatusCode::NOT_IMPLEMENTED, what);
     }
-    let none = || Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path");
-    qdrant::not_there(&method, uri.path()).unwrap_or_else(none)
+    qdrant::not_there(uri.path()).unwrap_or_else(nothing)
 }
 
-async fn unknown_method(method: Method, uri: Uri) -> Failure {
+fn nothing() -> Failure {
+    Failure::new(StatusCode::NOT_FOUND, "there is nothing at this path")
+}
+
+async fn unknown_method(uri: Uri) -> Failure {
     let none = || Failure::new(StatusCode::METHOD_NOT_ALLOWED, "the path has no such method");
-    qdrant::not_there(&method, uri.path()).unwrap_or_else(none)
+    qdrant::not_there(uri.path()).unwrap_or_else(none)
 }
 
 /// Gives a request its time, counts it, and notes what it changed.

@@ -106,6 +106,7 @@ fn what_cannot_be_asked_for_deletes_nothing() {
         json!({"key": "nowhere", "range": {"above": 1}}),
         json!({"key": "nowhere", "like": 1}),
         json!({"key": "items[].sku", "match": {"value": 1}}),
+        json!({"key": "\"nowhere", "match": {"value": 1}}),
         json!({"key": "deep.l1.l2.l3.l4.l5.l6.l7.l8.l9.end", "match": {"value": 1}}),
         json!({"is_empty": {"key": "deep.l1.l2.l3.l4.l5.l6.l7.l8"}}),
         json!({"key": "place", "values_count": {"lt": 1}}),

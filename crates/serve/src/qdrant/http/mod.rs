@@ -10,7 +10,6 @@ mod write;
 use std::sync::Arc;
 
 use axum::extract::DefaultBodyLimit;
-use axum::http::Method;
 use axum::routing::{delete, get, post, put};
 use axum::Router;
 
@@ -22,14 +21,29 @@ pub(super) fn open_routes() -> Router<Arc<Shared>> {
     Router::new().route("/", get(collections::version))
 }
 
-/// Why a call of Qdrant about a collection is not there, such as `facet`, `points/recommend` and those in groups; `None`
-/// for any other request.
-pub(crate) fn not_there(method: &Method, path: &str) -> Option<Failure> {
+/// Calls of Qdrant about a collection that are not here.
+const NOT_THERE: [&str; 15] = [
+    "aliases",
+    "cluster",
+    "facet",
+    "points/discover",
+    "points/discover/batch",
+    "points/query/groups",
+    "points/recommend",
+    "points/recommend/batch",
+    "points/recommend/groups",
+    "points/search/groups",
+    "points/search/matrix/offsets",
+    "points/search/matrix/pairs",
+    "points/vectors",
+    "points/vectors/delete",
+    "snapshots",
+];
+
+/// Why a call of Qdrant about a collection is not here; `None` for any other request.
+pub(crate) fn not_there(path: &str) -> Option<Failure> {
     let (_, call) = path.strip_prefix("/collections/")?.split_once('/')?;
-    (method == Method::POST).then(|| {
-        let call: String = call.chars().take(64).collect();
-        Failure::bad(format!("{call} is not supported"))
-    })
+    NOT_THERE.contains(&call).then(|| Failure::bad(format!("{call} is not supported")))
 }
 
 /// Paths that need a key.

@@ -186,13 +186,15 @@ fn checked(
             }
             Change::Replace(which, values) => {
                 which.read(of, &schema)?;
-                check_group(&schema, |group| values.contains_key(group))?;
+                check_group(&schema, |group| is_group(values.get(group)))?;
                 payload::bytes(values)?;
                 payload::extend(&mut schema, [&*values].into_iter())?;
                 payload::encode(&schema, values, &mut builder)?;
             }
             Change::Merge(which, values) => {
                 which.read(of, &schema)?;
+                let stays = |group: &str| !values.contains_key(group);
+                check_group(&schema, |group| stays(group) || is_group(values.get(group)))?;
                 payload::bytes(values)?;
                 payload::extend(&mut schema, [&*values].into_iter())?;
                 payload::encode(&schema, values, &mut builder)?;
@@ -200,6 +202,10 @@ fn checked(
         }
     }
     Ok(schema)
+}
+
+fn is_group(value: Option<&Json>) -> bool {
+    value.and_then(Json::as_str).is_some_and(|group| !group.is_empty())
 }
 
 /// Errors: `BAD_REQUEST` where points have groups, unless they keep one.
