@@ -219,7 +219,7 @@ def test_bad_ids_are_refused(ids, message):
 @pytest.mark.parametrize("radius", ["near", b"1", None, [1.0], True, object()])
 def test_a_radius_that_is_no_number_is_refused(radius):
     c = Collection.create(1)
-    with pytest.raises(InvalidInput, match="radius is .*: pass a number"):
+    with pytest.raises(InvalidInput, match=r"radius is .*: pass a number"):
         c.search_radius([1], radius)
 
 
