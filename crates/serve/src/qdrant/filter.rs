@@ -184,7 +184,7 @@ impl Rewriter<'_> {
 
     /// A key without the quotes that Qdrant has around parts with a dot: here a dot is a dot.
     fn key<'n>(&self, name: &'n str) -> Cow<'n, str> {
-        let is_quoted = name.matches('"').count() % 2 == 0;
+        let is_quoted = name.matches('"').count().is_multiple_of(2);
         if !is_quoted || self.schema.column(plain(name)).is_some() {
             return Cow::Borrowed(name);
         }
