@@ -85,17 +85,23 @@ fn settled(engine: &Engine, queries: &[f32], enough: usize) -> f64 {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let (mut found, mut wanted) = (0, 0);
-    for query in queries.chunks_exact(DIMENSION) {
-        let truth = ask(&reader, query, 10, Effort::Exact);
-        let answer = ask(&reader, query, 10, Effort::Auto);
-        found += answer.iter().filter(|row| truth.contains(row)).count();
-        wanted += truth.len();
-    }
-    let recall = found as f64 / wanted as f64;
+    let recall = recall(engine, queries, Effort::Auto);
     let stats = engine.stats();
     println!("recall {recall}, {} probes, {:?}", stats.probes, stats.recall);
     recall
+}
+
+/// Share of the ten true neighbours of queries that answers with an effort have.
+fn recall(engine: &Engine, queries: &[f32], effort: Effort) -> f64 {
+    let reader = engine.reader();
+    let (mut found, mut wanted) = (0, 0);
+    for query in queries.chunks_exact(DIMENSION) {
+        let truth = ask(&reader, query, 10, Effort::Exact);
+        let answer = ask(&reader, query, 10, effort);
+        found += answer.iter().filter(|row| truth.contains(row)).count();
+        wanted += truth.len();
+    }
+    found as f64 / wanted as f64
 }
 
 /// The first queries may be of one easy kind, and are all audited before another kind comes.
@@ -143,14 +149,8 @@ fn after_easy_queries(
     }
     let estimate = engine.stats().recall.expect("audits");
     assert!(estimate.audits >= 48, "{estimate:?}");
-    let (mut found, mut wanted) = (0, 0);
-    for query in hard.chunks_exact(DIMENSION) {
-        let truth = ask(&reader, query, 10, Effort::Exact);
-        let answer = ask(&reader, query, 10, Effort::Unaudited);
-        found += answer.iter().filter(|row| truth.contains(row)).count();
-        wanted += truth.len();
-    }
-    (engine, found as f64 / wanted as f64)
+    let found = recall(&engine, hard, Effort::Unaudited);
+    (engine, found)
 }
 
 /// Rows that are moved in one direction are longer than the others, and by inner product among the nearest of many
@@ -173,27 +173,16 @@ fn a_few_rows_that_many_queries_are_near_to_are_seen_soon() {
             engine.catch_up();
         }
     };
-    let recall = |engine: &Engine| {
-        let reader = engine.reader();
-        let (mut found, mut wanted) = (0, 0);
-        for query in queries.chunks_exact(DIMENSION) {
-            let truth = ask(&reader, query, 10, Effort::Exact);
-            let answer = ask(&reader, query, 10, Effort::Unaudited);
-            found += answer.iter().filter(|row| truth.contains(row)).count();
-            wanted += truth.len();
-        }
-        found as f64 / wanted as f64
-    };
     audit(&engine, 20);
-    let before = recall(&engine);
+    let before = recall(&engine, &queries, Effort::Unaudited);
     let direction: Vec<f32> = (0..DIMENSION).map(|_| random.normal()).collect();
     for (id, vector) in rows.chunks_exact_mut(DIMENSION).enumerate().step_by(33) {
         vector.iter_mut().zip(&direction).for_each(|(x, more)| *x += 5.0 * more);
         engine.upsert(&row(id as u64, vector)).expect("a good row");
     }
-    let at_once = recall(&engine);
+    let at_once = recall(&engine, &queries, Effort::Unaudited);
     audit(&engine, 8);
-    let after = recall(&engine);
+    let after = recall(&engine, &queries, Effort::Unaudited);
     let stats = engine.stats();
     println!("{before} {at_once} {after} {:?} {}", stats.recall, stats.probes);
     assert!(at_once < target - 0.04, "{at_once}: there is nothing to be seen");
