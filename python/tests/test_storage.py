@@ -235,6 +235,39 @@ def test_an_unknown_durability_is_refused(tmp_path):
         Collection.open(tmp_path, durability="")
 
 
+def test_a_durability_without_a_directory_is_refused():
+    """It was taken and ignored, however it was spelt."""
+    for create in (Collection.create, vstream.GroupCollection.create):
+        with pytest.raises(vstream.InvalidInput, match="choose sync, async or none"):
+            create(1, durability="snyc")
+        for known in ("async", "none"):
+            with pytest.raises(vstream.InvalidInput, match="give path too"):
+                create(1, durability=known)
+        create(1, durability="sync").close()
+
+
+@pytest.mark.parametrize("place", ["memory", "disk"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"code_memory": 1 << 20},
+        {"code_memory": 0},
+        {"deletes": "oldest-first"},
+        {"segments": "auto"},
+        {"segments": "graph"},
+    ],
+    ids=str,
+)
+def test_settings_of_files_without_a_limit_to_memory_are_refused(tmp_path, place, given):
+    """All rows stay in memory then: these settings were taken and ignored."""
+    path = None if place == "memory" else tmp_path / "c"
+    with pytest.raises(vstream.InvalidInput, match="memory"):
+        Collection.create(1, path=path, **given)
+    assert not (tmp_path / "c").exists()
+    usual = {"code_memory": None, "deletes": "any", "segments": "clusters", "durability": "sync"}
+    Collection.create(1, path=path, **usual).close()
+
+
 def test_a_collection_without_path_cannot_flush():
     c = Collection.create(1)
     with pytest.raises(vstream.InvalidInput, match="use snapshot"):

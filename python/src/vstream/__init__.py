@@ -10,6 +10,7 @@
 """
 
 from vstream import _native
+from vstream._schema import ROW_COLUMNS
 from vstream.aio import AsyncCollection, AsyncGroup, AsyncGroupCollection, AsyncJob
 from vstream.collection import Collection
 from vstream.errors import (
@@ -30,6 +31,7 @@ from vstream.stats import GroupStats, RecallEstimate, Stats
 __version__ = _native.VERSION
 
 __all__ = [
+    "ROW_COLUMNS",
     "Answer",
     "AnswerGroup",
     "AsyncCollection",

@@ -31,6 +31,8 @@ _I8 = np.dtype(np.int8)
 _I64 = np.dtype(np.int64)
 _U64 = np.dtype(np.uint64)
 
+_DURABILITIES = ("sync", "async", "none")
+
 # Answers are int64 arrays in which -1 fills an empty position, so ids must fit into int64.
 _ID_MAX = 2**63 - 1
 
@@ -97,7 +99,17 @@ def name(what: str, value: object) -> str:
     """Return a name. The engine checks whether it knows the name."""
     if not isinstance(value, str):
         raise InvalidInput(f"{what} is a {type(value).__name__}: pass its name as a str")
-    return value
+    return text(what, value)
+
+
+def durability(value: object, place: str | None) -> str:
+    """Return when writes to a new collection survive a crash."""
+    chosen = name("durability", value)
+    if place is None and chosen not in _DURABILITIES:
+        raise InvalidInput(f"durability is '{chosen}': choose sync, async or none")
+    if place is None and chosen != "sync":
+        raise InvalidInput(f"durability is '{chosen}', and there is no directory: give path too")
+    return chosen
 
 
 def path(value: object) -> str:
@@ -114,7 +126,7 @@ def path(value: object) -> str:
 def one_id(value: object) -> int | str | None:
     """Return a single id as an int or a text; None if `value` is not a single value."""
     if isinstance(value, str):
-        return str(value)
+        return str(text("the id", value))
     if type(value) is not int:
         if isinstance(value, (list, tuple, range)) or np.ndim(value) != 0:  # type: ignore[arg-type]
             return None
@@ -122,6 +134,14 @@ def one_id(value: object) -> int | str | None:
     if not 0 <= value <= _ID_MAX:
         raise InvalidInput(f"the id is {value}: choose ids from 0 to 2**63 - 1")
     return value
+
+
+def page_end(value: object) -> int | str | None:
+    """Return the id at which a page ended; None if there was no page."""
+    if value is None:
+        return None
+    # A job's snapshot may have ids from 2**63 on, which answers give as negative numbers.
+    return text("after", value) if isinstance(value, str) else signed("after", value)
 
 
 def many_ids(values: object) -> I64Array | list[str]:
@@ -164,7 +184,14 @@ def _texts(values: object) -> list[str] | None:
         return None
     if not all(isinstance(one, str) for one in listed):
         raise InvalidInput("some ids are texts and some are not: pass ids of one kind")
-    return [str(one) for one in listed]
+    texts = [str(one) for one in listed]
+    try:
+        # All at once: ids are many, and those that have no UTF-8 are rare.
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        for one in texts:
+            text("an id", one)
+    return texts
 
 
 def vector(what: str, values: object, *, many: str) -> F32Array:

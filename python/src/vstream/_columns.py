@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from vstream import _arguments, _moments
+from vstream._schema import check_new
 from vstream.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -33,8 +35,6 @@ _KINDS: list[tuple[tuple[type, ...], str]] = [
     ((datetime.date, np.datetime64), "timestamp"),
     ((list, tuple, set, frozenset, np.ndarray), "keywords"),
 ]
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-_MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 def columns(
@@ -53,7 +53,8 @@ def columns(
     for name, given in cast("Mapping[object, object]", attributes).items():
         if not isinstance(name, str):
             raise InvalidInput(f"{name!r} is no name of an attribute: pass a str")
-        values = as_list_or_array(given)
+        _arguments.text("the name of an attribute", name)
+        values = as_list_or_array(given, f"the attribute '{name}'")
         if len(values) != rows:
             raise InvalidInput(
                 f"the attribute '{name}' has {len(values)} values and there are {rows} rows: "
@@ -67,6 +68,7 @@ def columns(
                     f"the collection has no attribute '{name}'; it has {there}: add it with "
                     "add_attribute, or create the collection with open_attributes=True"
                 )
+            check_new([name])
             kind = _kind_of(values)
             if kind is None:
                 continue
@@ -99,28 +101,37 @@ def payload_bytes(value: object) -> bytes:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, str):
-        return value.encode()
+        return _arguments.text("a payload", value).encode()
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"a payload is no bytes, text or JSON value: {error}") from None
 
 
-def as_list_or_array(values: object) -> Sequence[Any] | NDArray[Any]:
+def as_list_or_array(values: object, what: str = "a column") -> Sequence[Any] | NDArray[Any]:
     """Return the values of a column of any library as a list or a numpy array."""
     if isinstance(values, (list, tuple, np.ndarray)):
         return values
     if isinstance(values, (str, bytes)):
         raise InvalidInput(f"{values!r} is one value: pass one value per row")
+    if type(getattr(values, "dtype", None)).__name__ == "Datetime":
+        # A list of polars ends in a panic of Rust where a time is far beyond `datetime`.
+        moments: NDArray[Any] = cast("Any", values).to_numpy()
+        return moments
     # Arrow arrays, then polars and pandas series.
     for method in ("to_pylist", "to_list", "tolist"):
         convert: Callable[[], list[Any]] | None = getattr(values, method, None)
         if convert is not None:
-            return convert()
+            try:
+                return convert()
+            except (ValueError, OverflowError) as error:
+                # Times, above all, for which Python has no `datetime`.
+                message = f"{error}; moments are {_moments.WANTED}"
+                raise InvalidInput(f"{what} cannot be read: {message}") from None
     try:
         return list(values)  # type: ignore[call-overload, no-any-return]
     except TypeError:
-        message = f"a column is a {type(values).__name__}: pass one value per row"
+        message = f"{what} is a {type(values).__name__}: pass one value per row"
         raise InvalidInput(message) from None
 
 
@@ -151,7 +162,7 @@ def _values(name: str, kind: str, values: Sequence[Any] | NDArray[Any]) -> Value
         return [None if _is_missing(value) else _text(name, value) for value in values]
     if kind == "keywords":
         return [None if _is_missing(value) else _texts(name, value) for value in values]
-    ready = _ready(kind, values)
+    ready = _ready(name, kind, values)
     if ready is not None:
         return ready, None
     mask = np.fromiter((not _is_missing(value) for value in values), np.bool_, len(values))
@@ -161,7 +172,7 @@ def _values(name: str, kind: str, values: Sequence[Any] | NDArray[Any]) -> Value
     return np.array(numbers, dtype=dtype), None if mask.all() else mask
 
 
-def _ready(kind: str, values: object) -> NDArray[Any] | None:
+def _ready(name: str, kind: str, values: object) -> NDArray[Any] | None:
     """Return an array of numbers that needs no look at each value."""
     if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
         return None
@@ -174,18 +185,27 @@ def _ready(kind: str, values: object) -> NDArray[Any] | None:
     elif kind == "f64" and given in "fi" and np.isfinite(values).all():
         made = values.astype(np.float64)
     elif kind == "timestamp" and given == "M" and not np.isnat(values).any():
+        if not _moments.are_near(values):
+            far = next(value for value in values if not _moments.are_near(value))
+            raise _refused(name, kind, far)
         made = values.astype("datetime64[ms]").astype(np.int64)
     return None if made is None else np.ascontiguousarray(made)
 
 
 def _refused(name: str, kind: str, value: object) -> InvalidInput:
-    return InvalidInput(f"the attribute '{name}' is of type {kind}, and a value is {value!r}")
+    hint = f": pass {_moments.WANTED}" if kind == "timestamp" else ""
+    try:
+        shown = repr(value)
+    except (NotImplementedError, ValueError, OverflowError):
+        # A time of pandas with a zone, beyond `datetime`.
+        shown = f"a {type(value).__name__}"
+    return InvalidInput(f"the attribute '{name}' is of type {kind}, and a value is {shown}{hint}")
 
 
 def _text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise _refused(name, "keyword", value)
-    return value
+    return value if value.isascii() else _arguments.text(f"the attribute '{name}'", value)
 
 
 def _texts(name: str, value: object) -> list[str]:
@@ -221,18 +241,25 @@ def _bool(name: str, value: object) -> bool:
 
 def _millis(name: str, value: object) -> int:
     """Return milliseconds since 1970 of a time; one without a zone is UTC."""
-    if isinstance(value, np.datetime64):
-        return int(value.astype("datetime64[ms]").astype(np.int64))
-    if isinstance(value, datetime.datetime):
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
-        return (moment - _EPOCH) // _MILLISECOND
-    if isinstance(value, datetime.date):
-        return (value - _EPOCH.date()).days * 86_400_000
-    if isinstance(value, str):
-        try:
-            return _millis(name, datetime.datetime.fromisoformat(value))
-        except ValueError:
-            raise _refused(name, "timestamp", value) from None
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+    if isinstance(value, (bool, np.bool_)):
         raise _refused(name, "timestamp", value)
-    return int(value)
+    millis: int | None = None
+    try:
+        if isinstance(value, np.datetime64):
+            if _moments.are_near(value):
+                millis = int(value.astype("datetime64[ms]").astype(np.int64))
+        elif isinstance(value, datetime.datetime):
+            moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+            millis = (moment - _moments.EPOCH) // _moments.MILLISECOND
+        elif isinstance(value, datetime.date):
+            millis = (value - _moments.EPOCH.date()).days * 86_400_000
+        elif isinstance(value, str):
+            return _millis(name, datetime.datetime.fromisoformat(value))
+        elif isinstance(value, (int, np.integer)):
+            millis = int(value)
+    except (ValueError, OverflowError):
+        # A text that is no time, or a time of pandas that is beyond `datetime`.
+        millis = None
+    if millis is None or not _moments.FIRST <= millis <= _moments.LAST:
+        raise _refused(name, "timestamp", value)
+    return millis

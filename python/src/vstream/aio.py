@@ -16,7 +16,9 @@ import asyncio
 import functools
 from typing import TYPE_CHECKING, Any, Self
 
+from vstream._schema import mode
 from vstream.collection import Collection
+from vstream.errors import InvalidInput
 from vstream.groups import Group, GroupCollection
 from vstream.job import Job
 
@@ -37,16 +39,23 @@ def _awaited(of: type, name: str, held: str = "collection") -> Callable[..., Awa
     return call
 
 
+def _setting(of: type, name: str, held: str = "collection") -> property:
+    """Return the property of that name of what is held, which does not wait."""
+    doc: str | None = getattr(of, name).__doc__
+    return property(lambda self: getattr(getattr(self, held), name), doc=doc)
+
+
 class AsyncCollection:
     """A `Collection` whose calls are awaited: arguments and answers are the same.
 
-    `create`, `open` and `restore` are not awaited: opening a large collection takes a while, so
-    call it before the loop runs, or on a thread.
+    `create`, `open`, `restore` and `exists` are not awaited: opening or restoring a large
+    collection takes a while, so call it before the loop runs, or on a thread. Nor are settings
+    such as `dimension` and `attributes`.
 
     Attributes
     ----------
     collection
-        The collection itself, for what does not wait: its settings and its number of rows.
+        The collection itself.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -56,12 +65,21 @@ class AsyncCollection:
     @classmethod
     def create(cls, *args: Any, **kwargs: Any) -> Self:
         """Make an empty collection: see `Collection.create`."""
+        if mode(kwargs.get("groups")) == "isolated":
+            raise InvalidInput("groups are isolated: use AsyncGroupCollection.create")
         return cls(Collection.create(*args, **kwargs))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], durability: str | None = None) -> Self:
         """Open the directory of a collection: see `Collection.open`."""
         return cls(Collection.open(path, durability))
+
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str], recall_target: float = 0.95) -> Self:
+        """Make a collection in memory with the rows of a snapshot: see `Collection.restore`."""
+        return cls(Collection.restore(path, recall_target))
+
+    exists = staticmethod(Collection.exists)
 
     upsert = _awaited(Collection, "upsert")
     update = _awaited(Collection, "update")
@@ -72,10 +90,20 @@ class AsyncCollection:
     search = _awaited(Collection, "search")
     search_batch = _awaited(Collection, "search_batch")
     search_radius = _awaited(Collection, "search_radius")
+    add_attribute = _awaited(Collection, "add_attribute")
     stats = _awaited(Collection, "stats")
     snapshot = _awaited(Collection, "snapshot")
     flush = _awaited(Collection, "flush")
     close = _awaited(Collection, "close")
+
+    attributes = _setting(Collection, "attributes")
+    closed = _setting(Collection, "closed")
+    dimension = _setting(Collection, "dimension")
+    element = _setting(Collection, "element")
+    groups = _setting(Collection, "groups")
+    metric = _setting(Collection, "metric")
+    path = _setting(Collection, "path")
+    recall_target = _setting(Collection, "recall_target")
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -117,19 +145,23 @@ class AsyncGroup:
     search = _awaited(Group, "search", "group")
     drop = _awaited(Group, "drop", "group")
 
+    attributes = _setting(Group, "attributes", "group")
+    metric = _setting(Group, "metric", "group")
+    name = _setting(Group, "name", "group")
+
     @property
-    def name(self) -> str:
-        """Name of the group."""
-        return self.group.name
+    def collection(self) -> AsyncGroupCollection:
+        """The collection of all groups."""
+        return AsyncGroupCollection(self.group.collection)
 
 
 class AsyncGroupCollection:
-    """A `GroupCollection` whose calls are awaited; `create` and `open` are not.
+    """A `GroupCollection` whose calls are awaited; `create`, `open`, `exists` and settings are not.
 
     Attributes
     ----------
     collection
-        The collection itself, for what does not wait.
+        The collection itself.
 
     Examples
     --------
@@ -156,6 +188,8 @@ class AsyncGroupCollection:
         """Open the directory of a collection: see `GroupCollection.open`."""
         return cls(GroupCollection.open(*args, **kwargs))
 
+    exists = staticmethod(GroupCollection.exists)
+
     def group(self, name: str) -> AsyncGroup:
         """Return one group. It is not awaited, as it costs nothing."""
         return AsyncGroup(self.collection.group(name))
@@ -164,10 +198,19 @@ class AsyncGroupCollection:
         """Return the name of each group that has rows, and their number."""
         return await asyncio.to_thread(lambda: list(self.collection.groups()))
 
+    search = _awaited(GroupCollection, "search")
     commit = _awaited(GroupCollection, "commit")
     flush = _awaited(GroupCollection, "flush")
     stats = _awaited(GroupCollection, "stats")
     close = _awaited(GroupCollection, "close")
+
+    attributes = _setting(GroupCollection, "attributes")
+    closed = _setting(GroupCollection, "closed")
+    dimension = _setting(GroupCollection, "dimension")
+    element = _setting(GroupCollection, "element")
+    id = _setting(GroupCollection, "id")
+    metric = _setting(GroupCollection, "metric")
+    path = _setting(GroupCollection, "path")
 
     async def __aenter__(self) -> Self:
         """Return the collection, to be closed at the end of the block."""
@@ -184,12 +227,12 @@ class AsyncGroupCollection:
 
 
 class AsyncJob:
-    """A `Job` whose calls are awaited, `connect` too.
+    """A `Job` whose calls are awaited, `connect` too; settings are not.
 
     Attributes
     ----------
     job
-        The job itself, for what does not wait.
+        The job itself.
     """
 
     def __init__(self, job: Job) -> None:
@@ -203,6 +246,10 @@ class AsyncJob:
 
     search = _awaited(Job, "search", "job")
     close = _awaited(Job, "close", "job")
+
+    attributes = _setting(Job, "attributes", "job")
+    dimension = _setting(Job, "dimension", "job")
+    metric = _setting(Job, "metric", "job")
 
     async def __aenter__(self) -> Self:
         """Return the job, to be closed at the end of the block."""

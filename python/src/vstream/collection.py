@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn, Self, cast, overload
 
 from vstream import _arguments, _native
-from vstream._schema import mode, schema
+from vstream._schema import check_new, mode, schema
 from vstream.errors import Closed, InvalidInput
 from vstream.groups import GroupCollection
 from vstream.reads import Reads
@@ -166,7 +166,7 @@ class Collection(Writes, Reads):
             returned. It waits for the disk, once for all writers that wait at that time, so write
             many rows per call. `async`: at most 100 ms later; a crash loses the newest writes and
             no older one. `none`: after the next `flush` or `close`, or when the operating system
-            writes it.
+            writes it. The latter two need `path`.
         memory
             Bytes of memory for the newest rows and for what is read from the disk, 65,536 or more;
             for a collection with a `path`. Older rows move to files there. Their ids and codes
@@ -175,16 +175,17 @@ class Collection(Writes, Reads):
         code_memory
             Bytes of memory for the codes of those files, which are more than half of what stays in
             memory. The codes that are asked for most are held; a search reads the others when it
-            needs them. All are held if it is left out.
+            needs them. All are held if it is left out. Needs `memory`.
         deletes
             The order in which rows end, by deletes or because newer ones replace them: `any`, or
             `oldest-first`, as in a sliding window. The latter drops whole files, unread, when
-            their rows are gone.
+            their rows are gone, and needs `memory`.
         id
             `u64` for whole numbers, `string` for texts of up to 512 bytes.
         attributes
             Types by the names of the attributes: `keyword`, `keywords` (a list of them), `i64`,
-            `f64`, `bool` or `timestamp`. Each may be missing in a row.
+            `f64`, `bool` or `timestamp`. Each may be missing in a row. No attribute is called `id`,
+            `distance`, `score`, `vector` or `payload`: rows have columns of these names.
         open_attributes
             Whether a name that is not among `attributes` is added with the type of its first value.
         groups
@@ -198,8 +199,8 @@ class Collection(Writes, Reads):
         segments
             The index of the largest files of rows: `auto` or `clusters`, or `graph`, a disk graph
             that merges write. At equal memory a graph reads more; it takes more disk, and a quarter
-            of a millisecond of CPU time per row to build. It needs `memory`, and takes none of
-            `code_memory`, string ids, attributes and groups.
+            of a millisecond of CPU time per row to build; it takes none of `code_memory`, string
+            ids, attributes and groups. `auto` and `graph` need `memory`.
         remote
             Where files of rows go that searches ask for least: `s3://bucket/folder`, or a folder.
             A search reads ranges of them there. Needs `memory` and `disk`. The directory keeps the
@@ -211,7 +212,7 @@ class Collection(Writes, Reads):
         Raises
         ------
         InvalidInput
-            If an argument is out of range, or `path` holds something already.
+            If an argument is out of range, or without effect, or `path` holds something already.
         Unavailable
             If the directory is in use, or `remote` gives no answer.
         StorageError
@@ -258,15 +259,15 @@ class Collection(Writes, Reads):
                 id=id,
                 attributes=attributes,
             )
-        chosen = _arguments.name("durability", durability)
         place = None if path is None else _arguments.path(path)
+        chosen = _arguments.durability(durability, place)
         if place is not None and _native.Groups.exists(place):
             message = "use GroupCollection.open, or another directory"
             raise InvalidInput(f"the directory holds a collection of groups already: {message}")
         if (remote is None) != (disk is None):
             raise InvalidInput("remote and disk belong together: give both or neither")
-        if remote is not None and (place is None or memory is None):
-            raise InvalidInput("remote holds files of rows: give path and memory too")
+        if memory is None:
+            _refuse_without_memory(code_memory, deletes, segments, remote)
         far = None
         if remote is not None and disk is not None:
             far = (_arguments.name("remote", remote), _arguments.integer("disk", disk))
@@ -376,7 +377,9 @@ class Collection(Writes, Reads):
         >>> c.attributes
         {'price': 'f64'}
         """
-        self._native.add_attribute(_arguments.name("name", name), _arguments.name("kind", kind))
+        native = self._native
+        check_new([_arguments.name("name", name)], native.attributes)
+        native.add_attribute(name, _arguments.name("kind", kind))
 
     def stats(self) -> Stats:
         """Count rows, leaves, bytes and maintenance. Cost: visits every leaf; waits for writers.
@@ -511,6 +514,21 @@ class _ClosedCollection:
 
     def __len__(self) -> NoReturn:
         raise Closed("the collection is closed: open it again")
+
+
+def _refuse_without_memory(
+    code_memory: int | None, deletes: str, segments: str, remote: str | None
+) -> None:
+    """Refuse what is about files of rows where all rows stay in memory."""
+    # Names that do not exist are left for the engine, which says which there are.
+    for name, is_given in [
+        ("code_memory", code_memory is not None),
+        ("deletes", deletes == "oldest-first"),
+        ("segments", segments == "auto"),
+        ("remote", remote is not None),
+    ]:
+        if is_given:
+            raise InvalidInput(f"{name} is about files of rows: give path and memory too")
 
 
 def _milliseconds(seconds: float | None) -> int | None:

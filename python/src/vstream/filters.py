@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from vstream import _arguments, _moments
 from vstream.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -29,11 +30,14 @@ def native_filter(
     """Return the form in which the native half reads a filter, within a shared group."""
     if group is not None and (not isinstance(group, str) or not group):
         raise InvalidInput(f"group is {group!r}: pass its name as a str")
+    if group is not None:
+        _arguments.text("group", group)
     if where is None:
         if parameters:
             raise InvalidInput("there are parameters and no condition: pass where")
         return None if group is None else ("all", "", "[]", group)
     if isinstance(where, str):
+        _arguments.text("where", where)
         return "sql", where, _json("the parameters", list(parameters or ())), group
     if parameters:
         raise InvalidInput("parameters go with an SQL condition: pass where as a str")
@@ -54,7 +58,7 @@ def _are_conditions(given: Mapping[str, object]) -> bool:
 def _json(what: str, value: object) -> str:
     try:
         return json.dumps(value, allow_nan=False, default=_plain)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} cannot be read: {error}") from None
 
 
@@ -62,6 +66,8 @@ def _plain(value: object) -> object:
     """Return a value that JSON has, for one of numpy or datetime."""
     if isinstance(value, np.generic):
         if isinstance(value, np.datetime64):
+            if not _moments.are_near(value):
+                raise TypeError(f"{value!r} is beyond datetime: pass {_moments.WANTED}")
             return str(value.astype("datetime64[ms]")) + "Z"
         return value.item()
     if isinstance(value, np.ndarray):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Self, cast
 
 from vstream import _arguments, _native
-from vstream._schema import kinds, schema
+from vstream._schema import ROW_COLUMNS, check_new, kinds, schema
 from vstream.errors import Closed, InvalidInput
 from vstream.filters import native_filter
 from vstream.reads import RowReads, answer, spread, wanted
@@ -99,7 +99,7 @@ class GroupCollection:
         durability
             When a write to a collection with a `path` survives a crash. `sync`: when the call has
             returned; it waits for the disk, so write many rows per call. `async`: at most 100 ms
-            later. `none`: after the next `commit` or `close`.
+            later. `none`: after the next `commit` or `close`. The latter two need `path`.
         memory
             Bytes of memory for new rows, before they are written as a file; 64 MiB if left out.
         cache
@@ -110,6 +110,7 @@ class GroupCollection:
         attributes
             Types by the names of the attributes: `keyword`, `keywords`, `i64`, `f64`, `bool`,
             `timestamp`, and `text`, which is searched by its words. Each may be missing in a row.
+            Names as in `Collection.create`.
 
         Raises
         ------
@@ -121,7 +122,7 @@ class GroupCollection:
             If the directory cannot be written.
         """
         place = None if path is None else _arguments.path(path)
-        chosen = _arguments.name("durability", durability)
+        chosen = _arguments.durability(durability, place)
         native = _native.Groups.create(
             _arguments.integer("dimension", dimension),
             (
@@ -188,8 +189,11 @@ class GroupCollection:
         """
         place = _arguments.path(path)
         chosen = _arguments.name("durability", durability)
-        more = list(kinds(attributes).items())
-        native = _native.Groups.open(place, chosen, _sizes(memory, cache), more)
+        more = kinds(attributes)
+        if not more.keys().isdisjoint(ROW_COLUMNS):
+            with cls.open(path, durability, memory, cache) as there:
+                check_new(more, there.attributes)
+        native = _native.Groups.open(place, chosen, _sizes(memory, cache), list(more.items()))
         return cls._wrap(native, place)
 
     def group(self, name: str) -> Group:
@@ -537,5 +541,8 @@ def _millis(now: datetime) -> int:
     """Return a moment in milliseconds since 1970; one without a zone is of UTC."""
     if not isinstance(now, datetime):
         raise InvalidInput(f"now is a {type(now).__name__}: pass a datetime")
-    zoned = now if now.tzinfo is not None else now.replace(tzinfo=UTC)
-    return round(zoned.timestamp() * 1000)
+    try:
+        zoned = now if now.tzinfo is not None else now.replace(tzinfo=UTC)
+        return round(zoned.timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f"now is no datetime in the years 1 to 9999: {error}") from None

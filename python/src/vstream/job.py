@@ -103,7 +103,7 @@ class Job:
         Unavailable
             If no job answers in time.
         """
-        place = _arguments.path(checkpoints)
+        place = _arguments.text("checkpoints", _arguments.path(checkpoints))
         name = _arguments.text("search", search)
         pem = None if certificates is None else _arguments.path(certificates)
         native = _native.Job.connect(

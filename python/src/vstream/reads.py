@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from vstream import _arguments, _tables
+from vstream import _arguments, _moments, _tables
 from vstream.errors import InvalidInput
 from vstream.filters import native_filter
 from vstream.rows import Answer, AnswerGroup, Rows
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
     Id = int | str
     IdSequence = Sequence[int] | Sequence[str] | NDArray[np.integer]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RowReads:
@@ -108,7 +105,7 @@ class RowReads:
         """
         found, end = self._native.scroll(
             native_filter(where, parameters, group),
-            (_arguments.integer("limit", limit), after),
+            (_arguments.integer("limit", limit), _arguments.page_end(after)),
             wanted(with_),
             vectors,
         )
@@ -363,22 +360,18 @@ def answer(found: Found) -> Answer:
         kind, counts = values
         made.groups, at = [], 0
         for value, rows in counts:
-            shown = _moment(value) if kind == "timestamp" else value
+            shown = _moments.shown(value) if kind == "timestamp" else value
             made.groups.append(AnswerGroup(shown, made, range(at, at + rows)))
             at += rows
     return made
 
 
 def _readable(columns: list[tuple[str, str, list[Any]]]) -> dict[str, list[Any]]:
-    """Return values by name, with moments as `datetime`."""
+    """Return values by name, with moments as Python has them."""
     return {
-        name: [_moment(value) for value in values] if kind == "timestamp" else values
+        name: [_moments.shown(value) for value in values] if kind == "timestamp" else values
         for name, kind, values in columns
     }
-
-
-def _moment(millis: int | None) -> datetime | None:
-    return None if millis is None else _EPOCH + timedelta(milliseconds=millis)
 
 
 def _rows(found: tuple[Any, list[tuple[str, str, list[Any]]], Any, Any]) -> Rows:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 
+from vstream import _moments
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -25,6 +27,9 @@ class Answer(tuple[Any, Any]):
     Beside them it has what `with_` asked for: `attributes`, a list of values per name, and
     `payload`, the bytes of each row. A ranked answer, of a group, has `scores`, and stands in their
     order; its distances are NaN if the query had no vector. With `group_by` it has `groups`.
+
+    A `timestamp` comes as a `datetime`; where another writer than Python gave one beyond the years
+    1 to 9999, as a `numpy.datetime64` of milliseconds.
 
     Examples
     --------
@@ -78,7 +83,10 @@ class Answer(tuple[Any, Any]):
         yield from _rows(self.columns())
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns by name: `id`, `distance`, `score`, attributes, `payload`."""
+        """Return the columns by name: `id`, `distance`, `score`, attributes, `payload`.
+
+        An attribute with the name of one of these is in `attributes` alone.
+        """
         more: dict[str, Any] = {"distance": self.distances}
         if self.scores is not None:
             more["score"] = self.scores
@@ -150,7 +158,8 @@ class Rows:
     ids
         Ids of the rows.
     attributes
-        Values by the name of the attribute, one per row; None where a row has none.
+        Values by the name of the attribute, one per row; None where a row has none. A `timestamp`
+        is a `datetime`, or a `numpy.datetime64`, as in `Answer`.
     payload
         Bytes of each row, if they were asked for.
     vectors
@@ -189,7 +198,10 @@ class Rows:
         return _read_json(self.payload)
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns by name: `id`, attributes, `payload` and `vector` if asked for."""
+        """Return the columns by name: `id`, attributes, `payload` and `vector` if asked for.
+
+        An attribute with the name of one of these is in `attributes` alone.
+        """
         more = {} if self.vectors is None else {"vector": self.vectors}
         return _columns(self.ids, more, self.attributes, self.payload)
 
@@ -212,10 +224,12 @@ def _columns(
     attributes: Mapping[str, list[Any]],
     payload: list[bytes | None] | None,
 ) -> dict[str, Any]:
-    made: dict[str, Any] = {"id": ids, **more, **attributes}
-    if payload is not None:
-        made["payload"] = payload
-    return made
+    first: dict[str, Any] = {"id": ids, **more}
+    last = {} if payload is None else {"payload": payload}
+    # A server's or another language's collection may have an attribute with such a name.
+    own = first.keys() | last.keys()
+    beside = {name: values for name, values in attributes.items() if name not in own}
+    return {**first, **beside, **last}
 
 
 def _rows(columns: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -239,19 +253,34 @@ def _lists(columns: Mapping[str, Any]) -> dict[str, Any]:
     return {name: list(values) if is_matrix[name] else values for name, values in columns.items()}
 
 
+def _far(columns: Mapping[str, Any]) -> list[tuple[str, NDArray[np.datetime64]]]:
+    """Return the columns of moments that libraries do not take as a list."""
+    arrays = ((name, _moments.far_array(values)) for name, values in columns.items())
+    return [(name, array) for name, array in arrays if array is not None]
+
+
 def _to_arrow(columns: Mapping[str, Any]) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415 - an optional library.
 
-    return pa.table(_lists(columns))
+    made = _lists(columns)
+    for name, far in _far(made):
+        made[name] = pa.array(far).cast(pa.timestamp("ms", "UTC"))
+    return pa.table(made)
 
 
 def _to_pandas(columns: Mapping[str, Any]) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 - an optional library.
 
-    return pd.DataFrame(_lists(columns))
+    made = _lists(columns)
+    for name, far in _far(made):
+        made[name] = pd.Series(far).dt.tz_localize("UTC")
+    return pd.DataFrame(made)
 
 
 def _to_polars(columns: Mapping[str, Any]) -> pl.DataFrame:
     import polars as pl  # noqa: PLC0415 - an optional library.
 
-    return pl.DataFrame(_lists(columns))
+    made = _lists(columns)
+    for name, far in _far(made):
+        made[name] = pl.Series(far).dt.replace_time_zone("UTC")
+    return pl.DataFrame(made)

@@ -59,7 +59,9 @@ class Writes:
             One vector, or a matrix with a vector per row. Values are finite, such as the element
             takes, and not all zero under `cosine`.
         attributes
-            Values by name: one value, or one per row; None for no value.
+            Values by name: one value, or one per row; None for no value. A `timestamp` takes a
+            `datetime`, a `datetime64`, RFC 3339 text, or milliseconds since 1970 as a whole number,
+            in the years 1 to 9999.
         payload
             Opaque data beside the row, up to 1 MiB, given back by `get` and `with_`: bytes, text,
             or anything that JSON has; one, or one per row.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from vstream import _arguments
+from vstream._schema import check_new
 from vstream.collection import Collection
 from vstream.errors import InvalidInput
 from vstream.rag._folder import Folder
@@ -119,7 +120,7 @@ class Documents:
             How documents are cut: see `split`. A directory keeps what it was made with.
         attributes
             Types of what documents carry, as for `Collection.create`. Not `document`, `start` and
-            `end`, which are taken.
+            `end`, which are taken, nor the names that `Collection.create` does not take.
         memory
             As for `Collection.create`.
 
@@ -148,7 +149,11 @@ class Documents:
             "overlap": overlap,
             "attributes": given,
         }
-        made._folder = Folder.open(Path(_arguments.path(path)), kept)
+        place = Path(_arguments.path(path))
+        if not Collection.exists(Folder(place).rows):
+            # Before the directory keeps them.
+            check_new(given)
+        made._folder = Folder.open(place, kept)
         rows = made._folder.rows
         if Collection.exists(rows):
             made._collection = Collection.open(rows)
@@ -359,6 +364,12 @@ class Documents:
         _arguments.text("a document's id", document)
         if not 0 < len(document.encode()) <= _ID_BYTES_MAX:
             raise InvalidInput(f"a document's id has 1 to {_ID_BYTES_MAX} bytes: change it")
+        for name, value in attributes.items():
+            # Before the directory keeps them; others are checked with the rows.
+            _arguments.text("the name of an attribute", name)
+            for one in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(one, str):
+                    _arguments.text(f"the attribute '{name}'", one)
         chunks: dict[str, Chunk] = {}
         for chunk in split(text, self._size, self._overlap):
             id = base = f"{document}#{chunk.hash}"
