@@ -1,7 +1,6 @@
 package io.vstream.flink.job;
 
 import io.vstream.flink.handover.HandoverFolder;
-import io.vstream.flink.metrics.Names;
 import io.vstream.flink.source.Gate;
 import io.vstream.flink.source.GeneratorScript;
 import io.vstream.nativecore.EngineException;
@@ -14,9 +13,12 @@ import java.util.UUID;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.JobStatus;
+import org.apache.flink.configuration.MemorySize;
+import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.util.ExceptionUtils;
+import org.apache.flink.util.FlinkException;
 
 /**
  * Runs one job on a cluster inside this process and prints what happens as JSON lines on standard
@@ -35,18 +37,30 @@ import org.apache.flink.util.ExceptionUtils;
  *       holds about 60 bytes per row for place. A heap of fixed size never pauses to grow.
  *   <li>{@code -XX:+UseZGC}: collects beside the job. The young collections of Parallel stopped all
  *       tasks for 50 to 80 ms every 25 s, at the same processor time in sum.
- *   <li>{@code -XX:MaxDirectMemorySize=1g}: network and native buffers.
+ *   <li>{@code -XX:MaxDirectMemorySize=1g}: network and native buffers; more from 79 partitions up,
+ *       see {@link NetworkMemory}.
  *   <li>{@code -XX:-UsePerfData}: no file under /tmp that a slow disk could block a collection on.
  * </ul>
  *
- * <p>Exit codes: 0 the job ended, 1 it failed, 2 it was refused before it started.
+ * <p>A standard input that is a pipe is the command's: once it has ended, the command is gone, and
+ * the job ends as on SIGTERM.
+ *
+ * <p>Exit codes: 0 the job ended, 1 it failed, 2 it was refused before it started, 143 it was
+ * stopped.
  */
 public final class JobRunner {
 
     private static final int EXIT_FAILED = 1;
     private static final int EXIT_REFUSED = 2;
+
+    /** The same as of a process that SIGTERM ended. */
+    private static final int EXIT_STOPPED = 143;
+
     private static final long POLL_MILLIS = 50;
     private static final long PROGRESS_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
+
+    /** A task manager that was only out of touch is back before that. */
+    private static final long LOST_NANOS = TimeUnit.SECONDS.toNanos(30);
 
     private final JobSettings job;
     private final PrintStream out;
@@ -59,7 +73,17 @@ public final class JobRunner {
 
     /** See {@link JobRunner}. */
     public static void main(String[] arguments) {
+        if (CommandPipe.isStandardInput()) {
+            CommandPipe.onEnd(System.in, JobRunner::stop);
+        }
         System.exit(run(arguments, System.out, System.err));
+    }
+
+    private static void stop() {
+        System.err.println(
+                "vstream: the standard input is a pipe that has ended, so the command that started"
+                        + " the job is gone: the job is stopped.");
+        System.exit(EXIT_STOPPED);
     }
 
     /** Runs a job to its end; returns the exit code. */
@@ -112,13 +136,15 @@ public final class JobRunner {
         }
         String restore = from == null ? null : FileSystems.newest(from);
         Sources.checkBrokers(job);
-        Gate gate = Gate.install(gateName);
-        FinalSnapshot.prepare(job.snapshotFolder());
         StreamExecutionEnvironment env =
                 StreamExecutionEnvironment.getExecutionEnvironment(FlinkSettings.of(job, restore));
         VStreamJob.add(env, job, gateName);
-        try (LocalCluster cluster = new LocalCluster(1, job.slots())) {
-            JobID id = cluster.submit(env, job.name());
+        JobGraph graph = LocalCluster.graph(env, job.name());
+        MemorySize network = NetworkMemory.of(graph, NetworkMemory.directBytes());
+        FinalSnapshot.prepare(job.snapshotFolder());
+        Gate gate = Gate.install(gateName);
+        try (LocalCluster cluster = new LocalCluster(1, job.slots(), network)) {
+            JobID id = cluster.submit(graph);
             Thread stop = new Thread(() -> cancel(cluster, id), "vstream-stop");
             Runtime.getRuntime().addShutdownHook(stop);
             JobResult result;
@@ -156,19 +182,19 @@ public final class JobRunner {
     /** Prints progress, and opens the gate whenever the sources wait and all is applied. */
     private void watch(LocalCluster cluster, JobID id, Gate gate) throws Exception {
         ProgressReport report = new ProgressReport(cluster.metrics());
-        QuietCheck quiet =
-                new QuietCheck(
-                        cluster.metrics(), job.dataflow().partitions(), !job.dataflow().grouped());
+        QuietCheck quiet = new QuietCheck(cluster, id);
         boolean warmUp = job.workload().warmUpMillis() > 0;
         long printed = System.nanoTime();
+        long whole = printed;
         while (!cluster.status(id).isGloballyTerminalState()) {
             Thread.sleep(POLL_MILLIS);
-            int waiting = (int) cluster.metrics().max(Names.WAITING, -1);
-            if (waiting >= 0 && sourcesAtRest(cluster) && quiet.quiet()) {
-                if (!warmUp && waiting == GeneratorScript.GATE_PRELOAD) {
+            int round = gate.round();
+            int stage = quiet.stage();
+            if (stage >= 0) {
+                if (!warmUp && stage == GeneratorScript.GATE_PRELOAD) {
                     report.beginMeasured(job.vectors().generator());
                 }
-                gate.open(waiting);
+                gate.open(stage, round);
             }
             if (report.measuring() && warmUp) {
                 report.beginMeasured(true);
@@ -176,7 +202,14 @@ public final class JobRunner {
             if (System.nanoTime() - printed >= PROGRESS_NANOS) {
                 printed += PROGRESS_NANOS;
                 print(report);
-                if (job.checkpoint() != null && sourcesEnded(cluster)) {
+                if (!cluster.lacksTaskManagers()) {
+                    whole = printed;
+                } else if (printed - whole >= LOST_NANOS) {
+                    throw new FlinkException(
+                            "The part of this process that ran the tasks ended after an error that"
+                                    + " it could not go on from; the log has it.");
+                }
+                if (job.checkpoint() != null && !job.unbounded() && quiet.sourcesEnded()) {
                     // The job waits for one more checkpoint: let it not wait for the interval.
                     cluster.checkpoint(id);
                 }
@@ -195,16 +228,6 @@ public final class JobRunner {
             out.println(sample);
         }
         out.flush();
-    }
-
-    /** A file of vectors must have been read to its end before the queries may start. */
-    private boolean sourcesAtRest(LocalCluster cluster) {
-        return job.vectors().generator()
-                || cluster.metrics().max(Names.PHASE, 0) == Names.PHASE_ENDED;
-    }
-
-    private static boolean sourcesEnded(LocalCluster cluster) {
-        return cluster.metrics().min(Names.PHASE, 0) == Names.PHASE_ENDED;
     }
 
     private void cancel(LocalCluster cluster, JobID id) {

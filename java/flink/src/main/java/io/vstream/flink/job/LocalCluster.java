@@ -15,6 +15,7 @@ import org.apache.flink.configuration.TaskManagerOptions;
 import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.runtime.checkpoint.CheckpointStatsSnapshot;
 import org.apache.flink.runtime.execution.ExecutionState;
+import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.jobmaster.JobResult;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
@@ -25,13 +26,13 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 public final class LocalCluster implements AutoCloseable {
 
     private static final String LOOPBACK = "127.0.0.1";
-    private static final MemorySize NETWORK = MemorySize.ofMebiBytes(96);
     private static final MemorySize MANAGED = MemorySize.ofMebiBytes(8);
 
     private final String name = "vstream-" + UUID.randomUUID();
     private final Configuration configuration;
     private final MetricsView metrics;
     private final MiniCluster cluster;
+    private final int taskManagers;
 
     /**
      * Starts a cluster.
@@ -40,14 +41,20 @@ public final class LocalCluster implements AutoCloseable {
      * @param slots slots of each
      */
     public LocalCluster(int taskManagers, int slots) throws Exception {
+        this(taskManagers, slots, NetworkMemory.LEAST);
+    }
+
+    /** The same with that much memory in each for the buffers between tasks. */
+    LocalCluster(int taskManagers, int slots, MemorySize network) throws Exception {
+        this.taskManagers = taskManagers;
         configuration = SearchDataflow.flinkSettings();
         configuration.set(RestOptions.BIND_PORT, "0");
         configuration.set(RestOptions.BIND_ADDRESS, LOOPBACK);
         configuration.set(RestOptions.ADDRESS, LOOPBACK);
         configuration.set(JobManagerOptions.BIND_HOST, LOOPBACK);
         configuration.set(TaskManagerOptions.BIND_HOST, LOOPBACK);
-        configuration.set(TaskManagerOptions.NETWORK_MEMORY_MIN, NETWORK);
-        configuration.set(TaskManagerOptions.NETWORK_MEMORY_MAX, NETWORK);
+        configuration.set(TaskManagerOptions.NETWORK_MEMORY_MIN, network);
+        configuration.set(TaskManagerOptions.NETWORK_MEMORY_MAX, network);
         configuration.set(TaskManagerOptions.MANAGED_MEMORY_SIZE, MANAGED);
         metrics = InProcessReporter.install(configuration, name);
         cluster =
@@ -68,9 +75,29 @@ public final class LocalCluster implements AutoCloseable {
 
     /** Starts the job that {@code env} describes. */
     public JobID submit(StreamExecutionEnvironment env, String jobName) throws Exception {
+        return submit(graph(env, jobName));
+    }
+
+    /** Starts a job. */
+    JobID submit(JobGraph job) throws Exception {
+        return cluster.submitJob(job).get().getJobID();
+    }
+
+    /** The job that {@code env} describes. */
+    static JobGraph graph(StreamExecutionEnvironment env, String jobName) {
         var graph = env.getStreamGraph();
         graph.setJobName(jobName);
-        return cluster.submitJob(graph.getJobGraph()).get().getJobID();
+        return graph.getJobGraph();
+    }
+
+    /** True if fewer task managers are there than were started. */
+    boolean lacksTaskManagers() throws Exception {
+        return cluster.requestClusterOverview().get().getNumTaskManagersConnected() < taskManagers;
+    }
+
+    /** Ends a task manager as a fatal error of its own would. */
+    void endTaskManager(int number) throws Exception {
+        cluster.terminateTaskManager(number).get();
     }
 
     /** State of a job. */
@@ -86,6 +113,24 @@ public final class LocalCluster implements AutoCloseable {
             }
         }
         return true;
+    }
+
+    /**
+     * The attempt that a job is in, once every task of it runs or has ended; -1 before that. Its
+     * tasks are all connected, so a restart is one of them all.
+     */
+    int attempt(JobID job) throws Exception {
+        int attempt = -1;
+        for (var task : cluster.getExecutionGraph(job).get().getAllExecutionVertices()) {
+            ExecutionState state = task.getExecutionState();
+            int own = task.getCurrentExecutionAttempt().getAttemptNumber();
+            boolean begun = state == ExecutionState.RUNNING || state == ExecutionState.FINISHED;
+            if (!begun || (attempt >= 0 && own != attempt)) {
+                return -1;
+            }
+            attempt = own;
+        }
+        return attempt;
     }
 
     /** Waits for the end of a job. */

@@ -2,44 +2,68 @@ package io.vstream.flink.job;
 
 import io.vstream.flink.metrics.MetricsView;
 import io.vstream.flink.metrics.Names;
+import org.apache.flink.api.common.JobID;
 
 /**
- * Tells when everything that the sources sent has been applied to the index, while they wait at a
- * gate: no row is on its way, no training is going on, no row waits to be moved.
+ * Tells when everything that the sources sent has been applied to the index, while one of them
+ * waits at a gate: no row is on its way, no training is going on, no row waits to be moved.
  *
  * <p>The counts are read along the stream. Each is raised only after what it counts was handed on,
  * so once a count equals the one before it, with the source waiting, neither changes again.
+ *
+ * <p>Counts begin at zero with each attempt, so only those of the present one are compared. A step
+ * that had ended before the checkpoint that the attempt began with has none: it does not run again,
+ * and all that it sent is part of that checkpoint.
  */
 final class QuietCheck {
 
-    private final MetricsView metrics;
-    private final int partitions;
-    private final boolean placed;
+    private static final int NO_STAGE = -1;
 
-    /** Of a job whose rows are placed by templates. */
-    QuietCheck(MetricsView metrics, int partitions) {
-        this(metrics, partitions, true);
+    private final LocalCluster cluster;
+    private final JobID job;
+
+    QuietCheck(LocalCluster cluster, JobID job) {
+        this.cluster = cluster;
+        this.job = job;
     }
 
     /**
-     * @param placed whether templates place rows, which a control task leads
+     * Stage of the gate that a source waits at, once all other sources have ended and all that came
+     * before is applied; -1 otherwise.
      */
-    QuietCheck(MetricsView metrics, int partitions, boolean placed) {
-        this.metrics = metrics;
-        this.partitions = partitions;
-        this.placed = placed;
+    int stage() throws Exception {
+        if (cluster.metrics().max(Names.WAITING, NO_STAGE) == NO_STAGE) {
+            return NO_STAGE;
+        }
+        int attempt = cluster.attempt(job);
+        MetricsView metrics = cluster.metrics().ofAttempt(attempt);
+        int stage = (int) metrics.max(Names.WAITING, NO_STAGE);
+        boolean rest =
+                stage != NO_STAGE
+                        && metrics.others(Names.PHASE, Names.PHASE_ENDED) == 1
+                        && applied(metrics)
+                        // A restart meanwhile would have taken counts away.
+                        && cluster.attempt(job) == attempt;
+        return rest ? stage : NO_STAGE;
     }
 
-    /** True if nothing is on its way. Meaningful while every source waits or has ended. */
-    boolean quiet() {
-        if (!textsAreEmbedded()) {
+    /** True once no source of the job will send another record. */
+    boolean sourcesEnded() throws Exception {
+        // Cheap, and false for most of the time.
+        if (cluster.metrics().min(Names.PHASE, Names.PHASE_ENDED) != Names.PHASE_ENDED) {
+            return false;
+        }
+        int attempt = cluster.attempt(job);
+        return attempt >= 0
+                && cluster.metrics().ofAttempt(attempt).others(Names.PHASE, Names.PHASE_ENDED) == 0;
+    }
+
+    private static boolean applied(MetricsView metrics) {
+        if (!textsAreEmbedded(metrics)) {
             return false;
         }
         long accepted = metrics.sum(Names.ACCEPTED);
         long sampled = metrics.sum(Names.SAMPLED);
-        if (!started() || !metrics.sameAttempt()) {
-            return false;
-        }
         if (metrics.sum(Names.PLACED) != accepted || metrics.sum(Names.SAMPLE_TAKEN) != sampled) {
             return false;
         }
@@ -54,18 +78,12 @@ final class QuietCheck {
     }
 
     /** True if no document and no chunk is on its way to decode; so it is where there are none. */
-    private boolean textsAreEmbedded() {
+    private static boolean textsAreEmbedded(MetricsView metrics) {
         long read = metrics.sum(Names.DOCUMENTS_READ);
         if (metrics.sum(Names.DOCUMENTS_SPLIT) != read) {
             return false;
         }
         long sent = metrics.sum(Names.CHUNKS_SENT);
         return metrics.sum(Names.CHUNKS_EMBEDDED) == sent;
-    }
-
-    private boolean started() {
-        return metrics.subtasks(Names.PLACED) == partitions
-                && metrics.subtasks(Names.APPLIED) == partitions
-                && metrics.subtasks(Names.EPOCH) == 2 * partitions + (placed ? 1 : 0);
     }
 }

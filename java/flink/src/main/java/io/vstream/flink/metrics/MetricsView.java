@@ -69,9 +69,11 @@ public final class MetricsView {
                         .orElse(0);
     }
 
-    /** Subtasks that registered a metric. */
-    public int subtasks(String name) {
-        return byName.getOrDefault(name, Map.of()).size();
+    /** Subtasks whose number is not {@code value}. */
+    public int others(String name, long value) {
+        int[] others = new int[1];
+        each(name, number -> others[0] += number == value ? 0 : 1);
+        return others[0];
     }
 
     /** Values of a number by subtask, in order. One operator alone may own the metric. */
@@ -120,16 +122,24 @@ public final class MetricsView {
         }
     }
 
-    /** True if every metric of the job belongs to the same attempt: no restart is under way. */
-    public boolean sameAttempt() {
-        int[] range = {Integer.MAX_VALUE, Integer.MIN_VALUE};
-        for (Map<String, Entry> entries : byName.values()) {
-            for (Entry entry : entries.values()) {
-                range[0] = Math.min(range[0], entry.attempt);
-                range[1] = Math.max(range[1], entry.attempt);
-            }
-        }
-        return range[0] >= range[1];
+    /**
+     * The metrics that the tasks of one attempt have registered so far. A task that had ended
+     * before the checkpoint that the attempt began with runs no operator, so it has none.
+     */
+    public MetricsView ofAttempt(int attempt) {
+        MetricsView view = new MetricsView();
+        byName.forEach(
+                (name, entries) ->
+                        entries.forEach(
+                                (subtask, entry) -> {
+                                    if (entry.attempt == attempt) {
+                                        view.byName
+                                                .computeIfAbsent(
+                                                        name, key -> new ConcurrentHashMap<>())
+                                                .put(subtask, entry);
+                                    }
+                                }));
+        return view;
     }
 
     /** All numbers, for messages. */

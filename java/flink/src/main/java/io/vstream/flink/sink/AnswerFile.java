@@ -21,6 +21,8 @@ import org.apache.flink.api.connector.sink2.WriterInitContext;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Writes answers to one local file as JSON lines; one subtask.
@@ -44,14 +46,14 @@ public final class AnswerFile implements Sink<Answer>, SupportsWriterState<Answe
 
     @Override
     public SinkWriter<Answer> createWriter(WriterInitContext context) throws IOException {
-        return new LineWriter(Path.of(path), 0);
+        return LineWriter.open(Path.of(path), 0);
     }
 
     @Override
     public StatefulSinkWriter<Answer, Long> restoreWriter(
             WriterInitContext context, Collection<Long> lengths) throws IOException {
         long length = lengths.stream().mapToLong(Long::longValue).max().orElse(0);
-        return new LineWriter(Path.of(path), length);
+        return LineWriter.open(Path.of(path), length);
     }
 
     @Override
@@ -59,32 +61,62 @@ public final class AnswerFile implements Sink<Answer>, SupportsWriterState<Answe
         return new LengthSerializer();
     }
 
-    private static final class LineWriter implements StatefulSinkWriter<Answer, Long> {
+    /** Writes to the one file. */
+    static final class LineWriter implements StatefulSinkWriter<Answer, Long> {
 
+        private static final Logger LOG = LoggerFactory.getLogger(AnswerFile.class);
+
+        private final Path path;
         private final FileOutputStream file;
         private final Writer out;
 
-        private LineWriter(Path path, long length) throws IOException {
-            if (path.toAbsolutePath().getParent() != null) {
-                Files.createDirectories(path.toAbsolutePath().getParent());
-            }
-            try (RandomAccessFile old = new RandomAccessFile(path.toFile(), "rw")) {
-                old.setLength(length);
-            }
-            file = new FileOutputStream(path.toFile(), true);
+        /**
+         * @param path of the file, for messages
+         * @param file the same, open at its end
+         */
+        LineWriter(Path path, FileOutputStream file) {
+            this.path = path;
+            this.file = file;
             out = new BufferedWriter(new OutputStreamWriter(file, StandardCharsets.UTF_8));
+        }
+
+        /** Opens a file, cut back to {@code length}. */
+        private static LineWriter open(Path path, long length) throws IOException {
+            try {
+                if (path.toAbsolutePath().getParent() != null) {
+                    Files.createDirectories(path.toAbsolutePath().getParent());
+                }
+                try (RandomAccessFile old = new RandomAccessFile(path.toFile(), "rw")) {
+                    // A device has no length to set.
+                    if (old.length() != length) {
+                        old.setLength(length);
+                    }
+                }
+                return new LineWriter(path, new FileOutputStream(path.toFile(), true));
+            } catch (IOException e) {
+                throw failure(path, e);
+            }
         }
 
         @Override
         public void write(Answer answer, Context context) throws IOException {
-            out.write(AnswerJson.line(answer, null));
-            out.write('\n');
+            String line = AnswerJson.line(answer, null);
+            try {
+                out.write(line);
+                out.write('\n');
+            } catch (IOException e) {
+                throw failure(path, e);
+            }
         }
 
         @Override
         public void flush(boolean endOfInput) throws IOException {
-            out.flush();
-            file.getFD().sync();
+            try {
+                out.flush();
+                file.getFD().sync();
+            } catch (IOException e) {
+                throw failure(path, e);
+            }
         }
 
         @Override
@@ -93,9 +125,30 @@ public final class AnswerFile implements Sink<Answer>, SupportsWriterState<Answe
             return List.of(file.getChannel().size());
         }
 
+        /**
+         * Never throws: Flink ends a machine whose task cannot be closed after a failure. Nothing
+         * is lost by that, since a checkpoint and the end of the input flush before.
+         */
         @Override
-        public void close() throws IOException {
-            out.close();
+        public void close() {
+            try (file) {
+                out.close();
+            } catch (IOException e) {
+                LOG.warn("{}", failure(path, e).getMessage());
+            }
+        }
+
+        /** Without a cause: a job that failed is reported by the message of the first cause. */
+        private static IOException failure(Path path, IOException why) {
+            IOException named =
+                    new IOException(
+                            "The answers cannot be written to "
+                                    + path
+                                    + " ("
+                                    + why.getMessage()
+                                    + "). Make room, or set results.path to another file.");
+            named.addSuppressed(why);
+            return named;
         }
     }
 

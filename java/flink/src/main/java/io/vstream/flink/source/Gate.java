@@ -7,6 +7,9 @@ import java.util.concurrent.ConcurrentHashMap;
  * Holds a source back at a stage of its script until the code that runs the job lets it go on: the
  * job runner waits until preloaded rows are in the index before it starts to measure.
  *
+ * <p>A source that starts again shuts it: the rows that a restart takes back must be in the index
+ * anew before queries follow.
+ *
  * <p>It works within one process. On a cluster nobody opens a gate, so a source that finds none
  * under its name goes on at once.
  */
@@ -14,13 +17,17 @@ public final class Gate {
 
     private static final Map<String, Gate> GATES = new ConcurrentHashMap<>();
 
+    private final boolean kept;
     private volatile int openUpTo = -1;
+    private int rounds;
 
-    private Gate() {}
+    private Gate(boolean kept) {
+        this.kept = kept;
+    }
 
     /** Makes a closed gate that sources of this process find by {@code name}. */
     public static Gate install(String name) {
-        Gate gate = new Gate();
+        Gate gate = new Gate(true);
         GATES.put(name, gate);
         return gate;
     }
@@ -34,15 +41,35 @@ public final class Gate {
     static Gate find(String name) {
         Gate gate = GATES.get(name);
         if (gate == null) {
-            gate = new Gate();
+            gate = new Gate(false);
             gate.open(Integer.MAX_VALUE);
         }
         return gate;
     }
 
     /** Lets sources pass {@code stage} and every one before it. */
-    public void open(int stage) {
+    public synchronized void open(int stage) {
         openUpTo = Math.max(openUpTo, stage);
+    }
+
+    /** The same, unless a source has shut the gate since {@code round}. */
+    public synchronized void open(int stage, int round) {
+        if (round == rounds) {
+            open(stage);
+        }
+    }
+
+    /** How often the gate was shut. */
+    public synchronized int round() {
+        return rounds;
+    }
+
+    /** Lets no source pass, as at the beginning; a gate that nobody keeps stays open. */
+    synchronized void shut() {
+        if (kept) {
+            openUpTo = -1;
+            rounds++;
+        }
     }
 
     /** True if a source may pass {@code stage}. */

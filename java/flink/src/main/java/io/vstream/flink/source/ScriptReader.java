@@ -30,9 +30,10 @@ final class ScriptReader implements SourceReader<Incoming, ScriptSplit> {
     private final Script script;
     private final Gate gate;
     private final Incoming reused = new Incoming();
-    private final Level phase;
-    private final Level waiting;
-    private final Level measuredSince;
+    private final Meters meters;
+    private Level phase;
+    private Level waiting;
+    private Level measuredSince;
     private CompletableFuture<Void> available = new CompletableFuture<>();
     private Script.Player player;
     private boolean noMoreSplits;
@@ -42,14 +43,20 @@ final class ScriptReader implements SourceReader<Incoming, ScriptSplit> {
     ScriptReader(Script script, Gate gate, SourceReaderContext context) {
         this.script = script;
         this.gate = gate;
-        Meters meters = new Meters(context.metricGroup());
+        meters = new Meters(context.metricGroup());
+    }
+
+    /**
+     * Registers the metrics and shuts the gate. Flink makes a reader also for a source that had
+     * ended before the checkpoint it restores, and starts only one that will read.
+     */
+    @Override
+    public void start() {
+        gate.shut();
         phase = meters.level(Names.PHASE);
         waiting = meters.level(Names.WAITING, -1);
         measuredSince = meters.level(Names.MEASURED_SINCE);
     }
-
-    @Override
-    public void start() {}
 
     @Override
     public InputStatus pollNext(ReaderOutput<Incoming> output) throws Exception {

@@ -5,7 +5,6 @@ import static org.assertj.core.api.Assertions.assertThatThrownBy;
 
 import io.vstream.flink.dataflow.SearchDataflow;
 import io.vstream.flink.ingest.Incoming;
-import io.vstream.flink.metrics.Names;
 import io.vstream.flink.search.Folders;
 import io.vstream.flink.source.Gate;
 import io.vstream.flink.source.ScriptSource;
@@ -146,11 +145,9 @@ class CheckpointIT {
         List<CompletedCheckpointStats> checkpoints = new ArrayList<>();
         try (LocalCluster cluster = new LocalCluster(2, 1)) {
             JobID job = cluster.submit(env, name);
-            QuietCheck quiet = new QuietCheck(cluster.metrics(), 2);
+            QuietCheck quiet = new QuietCheck(cluster, job);
             for (int round = 0; round <= script.rounds(); round++) {
-                while (cluster.metrics().max(Names.WAITING, -1) != round
-                        || !quiet.quiet()
-                        || !cluster.running(job)) {
+                while (quiet.stage() != round || !cluster.running(job)) {
                     assertThat(cluster.status(job).isGloballyTerminalState()).isFalse();
                     Thread.sleep(5);
                 }

@@ -34,7 +34,7 @@ final class FailOnce implements MapFunction<Incoming, Incoming>, CheckpointListe
             // On a busy machine the stream would end before a checkpoint has completed.
             Thread.sleep(10);
         }
-        // Not among the queries: the gate before them stays open, and they would outrun the writes.
+        // Not among the queries: the failure is meant to take writes back.
         if (++seen > records
                 && checkpointed
                 && record.kind != Incoming.Kind.QUERY

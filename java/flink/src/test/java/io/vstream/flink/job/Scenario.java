@@ -298,7 +298,7 @@ final class Scenario {
                 .uid("answers");
         try (LocalCluster cluster = new LocalCluster(2, (parallelism + 1) / 2)) {
             JobID job = cluster.submit(env, name);
-            if (openGates(cluster, job, gate, parallelism)) {
+            if (openGates(cluster, job, gate)) {
                 if (atCheckpoint) {
                     String checkpoint = cluster.checkpoint(job).get();
                     cluster.cancel(job);
@@ -322,16 +322,16 @@ final class Scenario {
     }
 
     /** Opens gates whenever all is applied; true once it stands at one that must stay closed. */
-    private boolean openGates(LocalCluster cluster, JobID job, Gate gate, int parallelism)
-            throws Exception {
+    private boolean openGates(LocalCluster cluster, JobID job, Gate gate) throws Exception {
         MetricsView metrics = cluster.metrics();
-        QuietCheck quiet = new QuietCheck(metrics, parallelism);
+        QuietCheck quiet = new QuietCheck(cluster, job);
         long end = System.nanoTime() + LIMIT_NANOS;
         int reached = -1;
         while (!cluster.status(job).isGloballyTerminalState()) {
             Thread.sleep(10);
-            int waiting = (int) metrics.max(Names.WAITING, -1);
-            if (waiting >= 0 && quiet.quiet() && cluster.running(job)) {
+            int round = gate.round();
+            int waiting = quiet.stage();
+            if (waiting >= 0 && cluster.running(job)) {
                 if (waiting > 0) {
                     awaitRemote(cluster);
                 }
@@ -342,7 +342,7 @@ final class Scenario {
                     reached = waiting;
                     atGate.accept(waiting);
                 }
-                gate.open(waiting);
+                gate.open(waiting, round);
             }
             if (System.nanoTime() > end) {
                 throw new AssertionError("The job has not ended within two minutes: " + metrics);
