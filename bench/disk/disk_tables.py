@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -153,7 +154,33 @@ def updates(found: Found) -> str:
                 ]
             )
         )
-    return "\n".join([*lines, "", *_update_goals(found)]) + "\n"
+    return "\n".join([*lines, "", *_update_goals(found), *_writes(found)]) + "\n"
+
+
+def _writes(found: Found) -> list[str]:
+    """Return what the writes took, and what became of leaves."""
+    epochs = found["epochs"][1:]
+    if not epochs:
+        return []
+
+    def middle(kind: str, name: str) -> float:
+        return statistics.median(epoch[kind][name] for epoch in epochs)
+
+    times = {
+        kind: " / ".join(f"{middle(kind, name):,.0f}" for name in ("p50", "p99", "p999"))
+        for kind in ("inserts", "commits")
+    }
+    rows = found["plan"]["change"] * len(epochs)
+    splits, joins, moved = (
+        sum(epoch[kind] for epoch in epochs) for kind in ("splits", "joins", "moved")
+    )
+    return [
+        f"- An insert takes {times['inserts']} us (p50 / p99 / p99.9, medians of the epochs), a "
+        f"commit of 50 deletes and inserts {times['commits']} us.",
+        f"- Of {rows:,} inserts: {splits:,} splits of leaves, {100 * splits / rows:.2f} % of them; "
+        f"{joins:,} leaves joined with others; {moved:,} rows moved to another leaf, "
+        f"{moved / rows:.2f} per insert.",
+    ]
 
 
 def _update_goals(found: Found) -> list[str]:

@@ -26,7 +26,8 @@ def epoch(number, recall=0.955, pair=None, peak=8 * MIB):
     found |= {"engine-bytes": 3 * MIB, "segments": 4, "leaves": 400}
     if number:
         found |= {"queries": times(), "rows-per-s": 30_000.0, "written-bytes": 2e6}
-        found |= {"disk-read-bytes": 1e6}
+        found |= {"disk-read-bytes": 1e6, "splits": 2, "joins": 1, "moved": 30}
+        found |= {"inserts": times(20.0, 60.0, 1500.0), "commits": times()}
     return found
 
 
@@ -62,6 +63,9 @@ def test_epochs_become_a_table_with_goals_and_a_picture(tmp_path):
     assert "that of the first ten: met, 1.10 x" in text
     # Three MiB over 100,000 rows.
     assert "before the engine: met, 31.5 (8.0 MiB, of which 5.0 MiB before)" in text
+    assert "An insert takes 20 / 60 / 1,500 us" in text
+    assert "Of 20,000 inserts: 40 splits of leaves, 0.20 % of them; 20 leaves joined" in text
+    assert "600 rows moved to another leaf, 0.03 per insert" in text
     picture = (tmp_path / "plots" / "updates-skewed.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
     assert len(picture) < 150_000

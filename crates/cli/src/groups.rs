@@ -220,15 +220,17 @@ pub(crate) fn inspect(summary: &StoreSummary, arguments: &InspectArguments) -> R
 /// Prints what a look at every byte found. Errors: there is damage.
 pub(crate) fn report(found: &VerifiedGroups, arguments: &VerifyArguments) -> Result<(), Failure> {
     if arguments.json {
-        let damage = found.damage.iter().map(|what| json!({ "what": what, "damage": true }));
+        let finding = |what: &String, damage| json!({ "what": what, "damage": damage });
+        let damage = found.damage.iter().map(|what| finding(what, true));
+        let findings = damage.chain(found.left_over.iter().map(|what| finding(what, false)));
         let report = json!({
             "rows": found.rows,
             "files": found.files,
             "bytes": found.bytes,
-            "findings": damage.collect::<Vec<_>>(),
+            "findings": findings.collect::<Vec<_>>(),
         });
         text::print_line(&report.to_string())?;
-    } else if found.damage.is_empty() {
+    } else if found.damage.is_empty() && found.left_over.is_none() {
         text::print(&format!(
             "All is as it was written: {} rows in {} files, {}\n",
             text::count(found.rows),
@@ -237,7 +239,8 @@ pub(crate) fn report(found: &VerifiedGroups, arguments: &VerifyArguments) -> Res
         ))?;
     } else {
         let lines = found.damage.iter().map(|what| format!("damage: {what}\n"));
-        text::print(&lines.collect::<String>())?;
+        let left_over = found.left_over.iter().map(|what| format!("left over: {what}\n"));
+        text::print(&lines.chain(left_over).collect::<String>())?;
     }
     if found.damage.is_empty() {
         return Ok(());

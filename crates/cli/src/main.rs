@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("{failure}");
+            text::note_line(&failure.to_string());
             ExitCode::from(failure.exit_code())
         }
     }

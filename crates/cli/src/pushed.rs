@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
-use vstream_engine::{verify_store, Finding, Verified};
+use vstream_engine::{files_to_push, verify_store, Finding, Verified};
 use vstream_store::remote::{self, Contents, Location, PushedFile, Restore, RestoreSettings};
 use vstream_store::{
     Access, DirectoryLock, Disk, ErrorKind, FileStore, Store, Syncing, SystemClock,
@@ -14,10 +14,12 @@ use vstream_store::{
 use crate::arguments::{InspectArguments, PullArguments, PushArguments};
 use crate::failure::Failure;
 use crate::graph::{self, Opened};
-use crate::snapshot::partitions_below;
+use crate::snapshot::{check_all, partition_of, partitions_below};
 use crate::text;
 
 const PARTITION: &str = "partition-";
+/// Files that every collection, store of isolated groups or snapshot has.
+const OF_COLLECTIONS: [&str; 3] = ["COLLECTION", "GROUPS", "MANIFEST"];
 
 /// True if there are pushed snapshots at `location`, or if only such can be there.
 pub(crate) fn is_place(location: &Location) -> Result<bool, Failure> {
@@ -41,13 +43,13 @@ pub(crate) fn places(location: &Location) -> Result<Vec<Location>, Failure> {
     if !remote::numbers(&*location.open()?)?.is_empty() {
         return Ok(vec![location.clone()]);
     }
-    let number = |name: &String| name.strip_prefix(PARTITION)?.parse::<u32>().ok();
     let mut found: Vec<(u32, Location)> = location
         .folders()?
         .iter()
-        .filter_map(|name| Some((number(name)?, location.join(name))))
+        .filter_map(|name| Some((partition_of(name)?, location.join(name))))
         .collect();
     found.sort_by_key(|(number, _)| *number);
+    check_all(&location.to_string(), found.iter().map(|(number, _)| *number))?;
     if found.is_empty() {
         return Err(Failure::failed(format!(
             "No snapshot was pushed to {location}. Give the place that vstream snapshot push was \
@@ -60,7 +62,7 @@ pub(crate) fn places(location: &Location) -> Result<Vec<Location>, Failure> {
 /// `vstream snapshot push`.
 pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
     let location = Location::parse(&arguments.url)?;
-    let below = partitions_below(&arguments.folder);
+    let below = partitions_below(&arguments.folder)?;
     let pairs = match below.is_empty() {
         true => vec![(arguments.folder.clone(), location)],
         false => {
@@ -74,10 +76,9 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
         }
     };
     for (folder, place) in &pairs {
-        let from = FileStore::open_dir(folder, Syncing::Off)?;
+        check_place(place)?;
         let _lock = lock(folder)?;
-        let listed = from.list("")?.into_iter().map(|entry| entry.name);
-        let names: Vec<String> = listed.filter(|name| name != DirectoryLock::NAME).collect();
+        let (from, names) = files_to_push(folder)?;
         if names.is_empty() {
             let folder = folder.display();
             return Err(Failure::settings(format!("{folder} is empty: there is nothing to push.")));
@@ -106,6 +107,17 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Errors: pushed files would lie among those of a collection or a snapshot.
+fn check_place(place: &Location) -> Result<(), Failure> {
+    let Some(folder) = place.folder() else { return Ok(()) };
+    match OF_COLLECTIONS.iter().find(|name| folder.join(name).is_file()) {
+        None => Ok(()),
+        Some(name) => Err(Failure::settings(format!(
+            "{place} has a file {name}, so it is a collection or a snapshot itself: push to another folder."
+        ))),
+    }
 }
 
 /// Keeps others from opening the collection in `folder`, if there is one.

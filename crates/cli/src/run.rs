@@ -33,7 +33,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let job = check::load(&arguments.job)?;
     let restore = arguments.restore.as_deref().map(restore::resolve).transpose()?;
     if let Some(path) = &restore {
-        eprintln!("Going on from {path}");
+        text::note_line(&format!("Going on from {path}"));
     }
     let console = job.results == ResultSink::Console;
     let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
@@ -46,10 +46,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             if let Some(advice) =
                 checkpoint.and_then(|checkpoint| restore::advice(&checkpoint.path))
             {
-                eprintln!("{advice}");
+                text::note_line(&advice);
             }
         })?;
-    eprint!("\n{}", view::report(&result, job.parallelism));
+    text::note(&format!("\n{}", view::report(&result, job.parallelism)));
     let summary = serde_json::to_string(&Summary::from(&result));
     text::print_line(&summary.expect("plain numbers"))
 }
@@ -71,7 +71,7 @@ pub(crate) fn drive(
     let mut result = None;
     loop {
         if interrupted.load(Ordering::Relaxed) {
-            eprintln!("Stopping the job...");
+            text::note_line("Stopping the job...");
             jvm.stop();
             return Err(Failure::interrupted());
         }
@@ -111,7 +111,7 @@ pub(crate) fn page(
     let page = arguments.web.map(|address| JobPage::start(address, asked(job)));
     let page = page.transpose().map_err(Failure::settings)?;
     if let Some(page) = &page {
-        eprintln!("How the job goes: http://{}/ui/", page.address);
+        text::note_line(&format!("How the job goes: http://{}/ui/", page.address));
     }
     Ok(page)
 }

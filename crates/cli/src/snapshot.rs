@@ -6,6 +6,8 @@ use vstream_engine::{inspect, SnapshotSummary};
 
 use crate::failure::Failure;
 
+const MANIFEST: &str = "MANIFEST";
+
 /// One partition of a snapshot.
 pub(crate) struct Part {
     pub(crate) folder: PathBuf,
@@ -16,10 +18,10 @@ pub(crate) struct Part {
 ///
 /// Errors: there is no snapshot, or a manifest cannot be read.
 pub(crate) fn open(folder: &Path) -> Result<Vec<Part>, Failure> {
-    let folders = if folder.join("MANIFEST").is_file() {
+    let folders = if folder.join(MANIFEST).is_file() {
         vec![folder.to_path_buf()]
     } else {
-        partitions_below(folder)
+        partitions_below(folder)?
     };
     if folders.is_empty() {
         return Err(Failure::settings(format!(
@@ -44,17 +46,40 @@ pub(crate) fn open(folder: &Path) -> Result<Vec<Part>, Failure> {
     Ok(parts)
 }
 
-/// Folders named `partition-N` with a manifest, in the order of N.
-pub(crate) fn partitions_below(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let number = |path: &Path| -> Option<u32> {
-        path.file_name()?.to_str()?.strip_prefix("partition-")?.parse().ok()
-    };
-    let mut found: Vec<(u32, PathBuf)> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.join("MANIFEST").is_file())
-        .filter_map(|path| Some((number(&path)?, path)))
-        .collect();
+/// The folders named `partition-N` of a job's snapshot, in the order of N; none if there are no such folders.
+///
+/// Errors: one between them is missing, or has no manifest. Nothing says how many there were, so those behind the
+/// last are not missed.
+pub(crate) fn partitions_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let number = |path: &Path| partition_of(path.file_name()?.to_str()?);
+    let below = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir());
+    let mut found: Vec<(u32, PathBuf)> =
+        below.filter_map(|path| Some((number(&path)?, path))).collect();
     found.sort();
-    found.into_iter().map(|(_, path)| path).collect()
+    check_all(&folder.display().to_string(), found.iter().map(|(number, _)| *number))?;
+    if let Some((_, path)) = found.iter().find(|(_, path)| !path.join(MANIFEST).is_file()) {
+        return Err(Failure::failed(format!(
+            "{} has no file {MANIFEST}: the rows of this partition cannot be read.",
+            path.display()
+        )));
+    }
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The number in the name of a partition's folder.
+pub(crate) fn partition_of(name: &str) -> Option<u32> {
+    name.strip_prefix("partition-")?.parse().ok()
+}
+
+/// Errors: one of the partitions below the last is missing.
+///
+/// * `found`: their numbers, ascending.
+pub(crate) fn check_all(of: &str, found: impl Iterator<Item = u32>) -> Result<(), Failure> {
+    match (0..).zip(found).find(|(expected, number)| expected != number) {
+        None => Ok(()),
+        Some((missing, _)) => Err(Failure::failed(format!(
+            "{of} has no partition-{missing}: the rows of this partition are missing."
+        ))),
+    }
 }

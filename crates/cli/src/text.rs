@@ -1,4 +1,4 @@
-//! Numbers as people read them, and lines on the standard output.
+//! Numbers as people read them, and lines on the standard output and error.
 
 use std::io::Write;
 
@@ -15,6 +15,17 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// As [`print`], with an end of line.
 pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
     print(&format!("{text}\n"))
+}
+
+/// Writes text to the standard error, for whoever looks. Where nobody can, the work goes on: `eprint!` would end it.
+pub(crate) fn note(text: &str) {
+    let mut out = std::io::stderr().lock();
+    let _unseen = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// As [`note`], with an end of line.
+pub(crate) fn note_line(text: &str) {
+    note(&format!("{text}\n"));
 }
 
 /// `1234567` as `1,234,567`.

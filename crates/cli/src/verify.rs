@@ -20,7 +20,7 @@ pub(crate) fn verify(arguments: &VerifyArguments) -> Result<(), Failure> {
             if let Some(found) = vstream_group::verify_groups(folder)? {
                 return groups::report(&found, arguments);
             }
-            let below = partitions_below(folder);
+            let below = partitions_below(folder)?;
             let folders = if below.is_empty() { vec![folder.to_path_buf()] } else { below };
             for folder in &folders {
                 add(&mut whole, vstream_engine::verify(folder)?);

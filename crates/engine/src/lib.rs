@@ -76,7 +76,7 @@ pub use settings::{
 };
 pub use snapshot::{inspect, PinnedSnapshot, SnapshotFile, SnapshotSummary};
 pub use tree::{Residence, TreeStats};
-pub use version::RemoteLevel;
+pub use version::{files_to_push, RemoteLevel};
 pub use vstream_attribute::{
     attributes_to_json, Attribute, AttributeKind, Attributes, AttributesBuilder, Fields,
     FieldsBuffer, Filter, Grouping, HashedName, IdKind, NameHash, Names, Range, Refused,

@@ -38,7 +38,7 @@ pub struct IndexStats {
     pub leaves: u64,
     /// Bytes of native memory, estimated from capacities.
     pub memory_bytes: u64,
-    /// Splits, merges and rewrites of leaves so far.
+    /// Splits, merges and rewrites of leaves so far, those of memtables that are gone and of merges of segments too.
     pub splits: u64,
     /// See `splits`.
     pub merges: u64,
@@ -46,6 +46,16 @@ pub struct IndexStats {
     pub rewrites: u64,
     /// Rows moved to a nearer leaf after a split or merge.
     pub moved: u64,
+}
+
+impl IndexStats {
+    /// Adds the splits, merges, rewrites and moves that another index made.
+    pub fn add_maintenance(&mut self, of: &IndexStats) {
+        self.splits += of.splits;
+        self.merges += of.merges;
+        self.rewrites += of.rewrites;
+        self.moved += of.moved;
+    }
 }
 
 /// The writing side. One per index; a row is visible to every later search when `upsert` returns.

@@ -210,6 +210,8 @@ fn epochs_are_followed_and_a_fresh_build_stands_beside_them() {
     }
     assert!(epochs[1]["written-bytes"].as_u64() > Some(120 * 64), "{:#}", epochs[1]);
     assert!(epochs[1]["queries"]["count"].as_u64() >= Some(50));
+    assert_eq!(epochs[1]["inserts"]["count"], kept.about.change);
+    assert!(epochs[1]["splits"].is_u64() && epochs[1]["moved"].is_u64(), "{:#}", epochs[1]);
     assert_eq!(found["first-epochs"]["count"], found["last-epochs"]["count"], "four epochs only");
     assert!(!dir.exists() && !other.exists(), "nothing is left");
 }

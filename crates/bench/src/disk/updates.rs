@@ -136,6 +136,16 @@ fn warm(run: &Run<'_>, engine: &Engine) -> Result<(), RunbookError> {
     ask_beside(&engine.reader(), &run.queries.beside, (0, asked), &done, &mut times)
 }
 
+/// What the writes of an epoch took.
+#[derive(Default)]
+struct Writes {
+    /// Of the engine in all.
+    busy: Duration,
+    /// Nanoseconds of each insert, and of each commit of some of them.
+    inserts: Vec<u64>,
+    commits: Vec<u64>,
+}
+
 struct Run<'a> {
     kept: &'a Kept,
     data: &'a RowFile,
@@ -157,12 +167,12 @@ impl Run<'_> {
         let (before, cpu, disk) = (engine.stats(), process_cpu_seconds(), process::disk_bytes()?);
         let reader = engine.reader();
         let (done, begun) = (AtomicBool::new(false), Instant::now());
-        let mut times = Vec::new();
+        let (mut times, mut writes) = (Vec::new(), Writes::default());
         let wanted = (self.next, self.settings.asked);
-        let busy = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let asker = scope
                 .spawn(|| ask_beside(&reader, &self.queries.beside, wanted, &done, &mut times));
-            let written = self.replace(engine, &change);
+            let written = self.replace(engine, &change, &mut writes);
             done.store(true, Ordering::Relaxed);
             asker.join().expect("a thread that returns its errors").and(written)
         })?;
@@ -174,7 +184,12 @@ impl Run<'_> {
         let found = json!({
             "queries": Percentiles::of(&mut times),
             "seconds": begun.elapsed().as_secs_f64(),
-            "rows-per-s": rows / busy.as_secs_f64().max(1e-9),
+            "rows-per-s": rows / writes.busy.as_secs_f64().max(1e-9),
+            "inserts": Percentiles::of(&mut writes.inserts),
+            "commits": Percentiles::of(&mut writes.commits),
+            "splits": after.index.splits - before.index.splits,
+            "joins": after.index.merges - before.index.merges,
+            "moved": after.index.moved - before.index.moved,
             "cpu-s": process_cpu_seconds() - cpu,
             "written-bytes": written_bytes(&after) - written_bytes(&before),
             "disk-read-bytes": after_disk.0 - disk.0,
@@ -184,16 +199,17 @@ impl Run<'_> {
         Ok((found, times))
     }
 
-    /// Deletes and inserts; the time that the engine took.
+    /// Deletes and inserts.
     fn replace(
         &self,
         engine: &mut Engine,
         (ended, came): &(Vec<u32>, Vec<u32>),
-    ) -> Result<Duration, RunbookError> {
+        writes: &mut Writes,
+    ) -> Result<(), RunbookError> {
         let refused = RunbookError::engine(0);
         let dimension = self.data.dimension();
         let mut together = vec![0.0; COMMITTED * dimension];
-        let (begun, mut busy, mut written) = (Instant::now(), Duration::ZERO, 0);
+        let (begun, mut written) = (Instant::now(), 0);
         for (ended, came) in ended.chunks(COMMITTED).zip(came.chunks(COMMITTED)) {
             for (&row, vector) in came.iter().zip(together.chunks_exact_mut(dimension)) {
                 self.data.read(row as usize, vector)?;
@@ -201,15 +217,19 @@ impl Run<'_> {
             let now = Instant::now();
             for (pair, vector) in ended.iter().zip(came).zip(together.chunks_exact(dimension)) {
                 engine.delete(u64::from(*pair.0), 2).map_err(&refused)?;
+                let inserting = Instant::now();
                 insert(engine, *pair.1, vector)?;
+                writes.inserts.push(inserting.elapsed().as_nanos() as u64);
             }
+            let committing = Instant::now();
             engine.commit().map_err(&refused)?;
-            busy += now.elapsed();
+            writes.commits.push(committing.elapsed().as_nanos() as u64);
+            writes.busy += now.elapsed();
             written += came.len();
             let due = Duration::from_secs_f64(written as f64 / self.settings.rate);
             std::thread::sleep(due.saturating_sub(begun.elapsed()));
         }
-        Ok(busy)
+        Ok(())
     }
 
     /// Adds to the figures of an epoch what other queries find after it.

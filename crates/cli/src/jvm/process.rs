@@ -232,6 +232,17 @@ fn create_log(job: &JobSettings) -> Result<(PathBuf, File, File), Failure> {
     Ok((path, log, second))
 }
 
+/// MiB for native and network buffers, which the job checks before it starts. Every task sends to all tasks of the next
+/// step, so the latter grow with the square of the partitions: 3 p² + 16 p + 10 buffers of 32 KiB, a quarter to spare.
+fn direct_mib(job: &JobSettings) -> u64 {
+    const OTHER_MIB: u64 = 928;
+    const NETWORK_MIB_MIN: u64 = 96;
+    let embedding = job.embedding.as_ref().map_or(0, |embedding| embedding.parallelism);
+    let tasks = u64::from(job.parallelism.max(embedding));
+    let network = (10 * (3 * tasks * tasks + 16 * tasks + 10)).div_ceil(256);
+    OTHER_MIB + network.max(NETWORK_MIB_MIN)
+}
+
 fn flags(job: &JobSettings) -> Vec<String> {
     // A heap of fixed size never pauses to grow. ZGC collects beside the job: the young collections
     // of Parallel stopped all tasks for 50 to 80 ms every 25 s, at the same CPU time in sum.
@@ -241,7 +252,7 @@ fn flags(job: &JobSettings) -> Vec<String> {
         format!("-Xms{heap}m"),
         format!("-Xmx{heap}m"),
         "-XX:+UseZGC".to_owned(),
-        "-XX:MaxDirectMemorySize=1g".to_owned(),
+        format!("-XX:MaxDirectMemorySize={}m", direct_mib(job)),
         // Its file under /tmp could stop a collection on a slow disk.
         "-XX:-UsePerfData".to_owned(),
         "-XX:+ExitOnOutOfMemoryError".to_owned(),

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use super::frame::frame;
 use super::meter::Meter;
 use super::terminal::{self, Glyphs};
+use crate::text;
 
 const HIDE_CURSOR: &str = "\x1b[?25l";
 const SHOW_CURSOR: &str = "\x1b[?25h";
@@ -17,7 +18,7 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn start(glyphs: Glyphs) -> Live {
-        eprint!("{HIDE_CURSOR}");
+        text::note(HIDE_CURSOR);
         Live { glyphs, drawn_lines: 0 }
     }
 
@@ -45,6 +46,6 @@ impl Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        eprint!("{SHOW_CURSOR}");
+        text::note(SHOW_CURSOR);
     }
 }

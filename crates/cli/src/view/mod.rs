@@ -15,6 +15,7 @@ use vstream_serve::JobPage;
 use vstream_settings::{JobSettings, VectorSource};
 
 use crate::jvm::Progress;
+use crate::text;
 use live::Live;
 use meter::Meter;
 use plain::Plain;
@@ -85,7 +86,7 @@ impl View {
         let display = if live {
             Display::Live(Live::start(Glyphs::of_environment()))
         } else {
-            eprintln!("{}", scene.title);
+            text::note_line(&scene.title);
             Display::Plain(Plain::new(interval))
         };
         let meter = Meter::new(scene);

@@ -23,7 +23,7 @@ impl Plain {
             return;
         }
         self.printed = Some(Instant::now());
-        eprintln!("{}", line(meter));
+        text::note_line(&line(meter));
     }
 }
 

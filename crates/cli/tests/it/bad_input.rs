@@ -1,6 +1,6 @@
 //! What the command refuses before anything starts: exit code 2 and a sentence.
 
-use crate::stage::Stage;
+use crate::stage::{Stage, RESULT};
 
 /// A stand-in that must not be started.
 const MUST_NOT_RUN: &str = "touch started; exit 1";
@@ -108,4 +108,16 @@ fn an_output_that_nobody_reads_is_no_panic() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("The results could not be written to the output"), "{said}");
+}
+
+/// Where nobody can read what it says, a command ends as it would have, and a job goes on.
+#[test]
+fn an_error_output_that_takes_nothing_ends_nothing() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+    let stage = Stage::new(&format!("echo '{RESULT}'"));
+    for (arguments, code) in [(&["check", "nowhere.yaml"][..], 2), (&["run", "job.yaml"], 0)] {
+        let mut command = stage.command(arguments);
+        let done = command.stderr(full()).output().expect("starts");
+        assert_eq!(done.status.code(), Some(code), "{arguments:?}");
+    }
 }

@@ -38,6 +38,20 @@ fn a_job_ends_with_its_summary_as_the_last_line() {
     assert!(!fs::exists(file).expect("can look"), "the settings file is removed at the end");
 }
 
+/// Buffers between tasks grow with the square of the partitions.
+#[test]
+fn many_partitions_get_more_direct_memory() {
+    let stage = Stage::new(&format!("printf '%s\n' \"$@\" > arguments\n{}", saying(&[RESULT])));
+    for (parallelism, direct) in [(4, 1024), (40, 1141), (64, 1449), (128, 2929)] {
+        let set = format!("parallelism={parallelism}");
+        let said = stage.run(&["run", "job.yaml", "--set", &set]);
+        assert_eq!(said.code, Some(0), "{}", said.err);
+        let arguments = fs::read_to_string(stage.path("arguments")).expect("was started");
+        let flag = format!("-XX:MaxDirectMemorySize={direct}m\n");
+        assert!(arguments.contains(&flag), "{parallelism}: {arguments}");
+    }
+}
+
 #[test]
 fn the_page_of_a_job_is_for_this_machine_alone() {
     let stage = Stage::new(&saying(&[PROGRESS, RESULT]));

@@ -1,6 +1,6 @@
 //! `snapshot push` and `pull`, and `verify` and `inspect` of places that were pushed to.
 
-use vstream_engine::{Element, Engine, Journaling, Metric, Row, Settings};
+use vstream_engine::{Element, Engine, Journaling, Metric, RemoteLevel, Row, Settings};
 
 use crate::stage::Stage;
 
@@ -153,4 +153,63 @@ fn what_cannot_be_moved_is_refused_in_a_sentence() {
     let engine = Engine::open(&stage.path("kept")).expect("opens");
     says(&["snapshot", "push", "kept", "far"], 1, "close it first");
     drop(engine);
+    says(&["snapshot", "push", "kept", "kept"], 2, "kept has a file COLLECTION");
+}
+
+/// A push has the segments of a remote level too: what is pulled needs no other folder, and the original goes on.
+#[test]
+fn a_remote_level_is_pushed_with_the_rest() {
+    const DIMENSION: usize = 64;
+    let stage = Stage::new("exit 1");
+    let vector =
+        |id: u64| -> Vec<f32> { (0..64).map(|at| ((id * 31 + at) % 257) as f32).collect() };
+    let settings =
+        Settings { memory: Some(1 << 20), ..Settings::new(DIMENSION, Metric::L2, Element::F32) };
+    let level = RemoteLevel::at(stage.path("level").to_str().expect("UTF-8"), 0).expect("a folder");
+    let kept = stage.path("kept");
+    let builder = Engine::builder().dir(&kept);
+    let mut engine = builder.remote(level).create(settings).expect("creates");
+    let write = |engine: &mut Engine, version: u64| {
+        for id in 0..8_000 {
+            let vector = vector(id + version);
+            let fields = Default::default();
+            let row = Row { id, version, code: id, shard: 0, vector: &vector, fields };
+            engine.upsert(&row).expect("accepted");
+        }
+        engine.checkpoint().expect("a segment");
+        engine.place_segments().expect("placed");
+    };
+    write(&mut engine, 1);
+    let away = engine.remote_stats().expect("a remote level").remote_segments;
+    assert!(away > 0, "no segment is away");
+    engine.close().expect("closes");
+    let done = |arguments: &[&str]| {
+        let said = stage.run(arguments);
+        assert_eq!(said.code, Some(0), "{arguments:?}: {}", said.err);
+        said.out
+    };
+    done(&["snapshot", "push", "kept", "far"]);
+    assert!(done(&["verify", "far"]).contains(": 8,000 rows in "));
+    done(&["snapshot", "pull", "far", "back"]);
+    // Neither needs what the other changes.
+    let mut engine = Engine::open(&stage.path("kept")).expect("opens");
+    write(&mut engine, 2);
+    engine.close().expect("closes");
+    let mut back = Engine::open(&stage.path("back")).expect("opens");
+    let mut rows = 0;
+    let counted = back.pin().for_each_row(&mut |row| {
+        assert_eq!((row.version, row.vector.to_vec()), (1, vector(row.id + 1)));
+        rows += 1;
+    });
+    counted.expect("rows that can be read");
+    assert_eq!(rows, 8_000);
+    write(&mut back, 3);
+    back.close().expect("closes");
+    assert!(done(&["verify", "kept"]).contains(": 8,000 rows in "));
+    std::fs::rename(stage.path("level"), stage.path("elsewhere")).expect("renames");
+    for arguments in [&["verify", "kept"][..], &["snapshot", "push", "kept", "far"][..]] {
+        let said = stage.run(arguments);
+        assert!(said.code == Some(1) && said.err.contains("which is not there"), "{}", said.err);
+    }
+    assert!(!stage.path("level").exists(), "a command that reads makes no folder");
 }

@@ -52,6 +52,31 @@ fn a_job_snapshot_is_described() {
     assert_eq!(json["partitions"][0]["files"].as_array().map(Vec::len), Some(7));
 }
 
+/// Rows of a partition that is not there are missed, by whoever reads a snapshot or sends it away.
+#[test]
+fn a_partition_that_is_missing_is_noticed() {
+    let manifest = "snapshot/partition-0/MANIFEST";
+    let removals: [&dyn Fn(&Stage); 2] =
+        [&|stage| std::fs::remove_file(stage.path(manifest)).expect("removes"), &|stage| {
+            std::fs::remove_dir_all(stage.path("snapshot/partition-0")).expect("removes")
+        }];
+    for remove in removals {
+        let stage = stage_with_snapshot();
+        remove(&stage);
+        for arguments in [
+            &["verify", "snapshot"][..],
+            &["inspect", "snapshot"],
+            &["search", "snapshot", "--vector", "[1, 1, 2, 3]"],
+            &["snapshot", "push", "snapshot", "far"],
+        ] {
+            let said = stage.run(arguments);
+            assert_eq!(said.code, Some(1), "{arguments:?}: {} {}", said.out, said.err);
+            assert!(said.err.contains("partition-0"), "{arguments:?}: {}", said.err);
+        }
+        assert!(!stage.path("far").exists(), "nothing is sent");
+    }
+}
+
 #[test]
 fn a_segment_is_described_block_by_block() {
     let stage = Stage::new("exit 1");

@@ -187,6 +187,7 @@ impl Compactor {
         }
         let (old, _retired) = done?;
         self.versions.note_written(merged.bytes());
+        self.versions.tree().note_maintenance(merged.made());
         self.versions.remove_old(&old);
         Ok(())
     }

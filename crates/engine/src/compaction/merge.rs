@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vstream_index::IndexRow;
+use vstream_index::{IndexRow, IndexStats};
 use vstream_store::blocks::BlockReader;
 use vstream_store::Cache;
 
@@ -113,6 +113,8 @@ struct Merge<'a> {
     new: Vec<SegmentEntry>,
     /// Rows written, in all new segments.
     written: u32,
+    /// Leaves that were split, joined with others or written anew, and rows that left theirs.
+    made: IndexStats,
     gathered: Gathered,
     begun: Instant,
     stop: &'a AtomicBool,
@@ -142,6 +144,7 @@ impl<'a> Merge<'a> {
             writer: None,
             new: Vec::new(),
             written: 0,
+            made: IndexStats::default(),
             gathered: Gathered::new(settings),
             begun: Instant::now(),
             stop,
@@ -283,7 +286,11 @@ impl<'a> Merge<'a> {
     fn flush(&mut self) -> Result<(), Error> {
         let all: Vec<u32> = (0..self.gathered.rows.len() as u32).collect();
         let seed = self.settings.seed ^ u64::from(self.written);
-        for part in self.divide(&self.gathered.rows, all, seed) {
+        let parts = self.divide(&self.gathered.rows, all, seed);
+        if self.settings.kind == SegmentKind::Cluster {
+            self.made.splits += parts.len().saturating_sub(1) as u64;
+        }
+        for part in parts {
             self.write(part, None)?;
         }
         self.end_group();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use vstream_index::{Effort, IndexSettings};
 
 use super::choice::{quantile, NEIGHBOURS_MIN};
-use super::window::{Moment, Neighbours, Window, WINDOW_MIN};
+use super::window::{Moment, Neighbours, Reached, Window, WINDOW_MIN};
 use super::TURNOVERS_MAX;
 
 /// θ without audits, up to a target of 0.95, and what each halving of the allowed loss adds. Audits
@@ -30,6 +30,22 @@ const BEYOND: f32 = 1.01;
 /// Parts of the allowed loss for leaves that are not visited, which are dear, and for rows that are not measured.
 const LEAVES_LOSS: f64 = 0.6;
 const ROWS_LOSS: f64 = 0.3;
+
+/// Part of the leaves above which a search over segments is far, and the leaves up to which there is little to
+/// leave out.
+const FAR_PART: usize = 4;
+const FAR_LEAVES: usize = 256;
+/// Factor by which a search may go farther than decided.
+const STRETCH_MAX: f64 = 2.0;
+
+/// True if a query over segments finds out itself how far to go although there is a decision, which may ask for more:
+/// a far search of all leaves, or of many more than were decided long ago.
+///
+/// * `stretched`: factor by which it goes farther than decided.
+pub(super) fn is_dear(reached: &Reached, stretched: f64, now: &Moment) -> bool {
+    let is_far = now.leaves > FAR_LEAVES && reached.probes > now.leaves / FAR_PART;
+    is_far && (reached.probes >= now.leaves || stretched > STRETCH_MAX)
+}
 
 /// What the last audits of a class of k found, for readers, without a lock.
 #[derive(Default)]

@@ -40,7 +40,7 @@ use rustix::time::{clock_gettime, ClockId};
 use vstream_index::{Effort, IndexSettings, Probe};
 use vstream_vector::{Neighbor, SplitMix, TopK};
 
-use self::caution::Margins;
+use self::caution::{is_dear, Margins};
 use self::choice::{choose, Costs};
 use self::classes::{class_of, CLASSES, USUAL};
 use self::depth::Depths;
@@ -73,10 +73,6 @@ const ROWS_EASIER: f64 = 2.0;
 /// no recall.
 const UNGUARDED_PER_ROOT: f64 = 2.5;
 const UNGUARDED_REFINE: usize = 512;
-/// Part of the leaves of segments above which a search finds out itself how far to go, and the leaves up to
-/// which there is little to leave out.
-const FAR_PART: usize = 4;
-const FAR_LEAVES: usize = 256;
 /// Audits between two conclusions, when there are many audits or they are of rows.
 const AUDITS_PER_CONCLUSION: usize = 8;
 /// While queries need rows beside them, every so many audits one is of a query.
@@ -270,12 +266,11 @@ impl Guard {
     /// The effort of an automatic search for `k` neighbours.
     pub(crate) fn effort(&self, search: &Tree, k: usize) -> Effort {
         let (class, now) = (class_of(k), moment(search));
-        // A decision of long ago may ask for more than what the query itself finds out.
+        let stretched = || self.stretch(class, &now).map_or(1.0, |stretch| stretch.probes);
         let is_dear = |reached: &Reached| {
-            reached.probes > now.leaves / FAR_PART && now.leaves > FAR_LEAVES && self.on
+            self.on && is_dear(reached, stretched(), &now) && search.bounds_itself()
         };
-        let reached = self.reached(class, &now);
-        let reached = reached.filter(|reached| !(is_dear(reached) && search.bounds_itself()));
+        let reached = self.reached(class, &now).filter(|reached| !is_dear(reached));
         match reached.map(|reached| reached.for_k(k)) {
             None => {
                 let depth = self.depth[class].of(search.is_in_memory()).get();

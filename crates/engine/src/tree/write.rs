@@ -123,6 +123,8 @@ pub(super) struct Writing {
     row_bytes: u64,
     /// Of the rows of the memtable; `None` if they stay in it.
     arrivals: Option<Arrivals>,
+    /// Splits and the like of memtables that take no more rows, and of merges of segments.
+    maintained: IndexStats,
 }
 
 /// A live row's version and place.
@@ -169,12 +171,14 @@ impl Writing {
             empty_bytes,
             row_bytes,
             arrivals: leaves_memory.then(Arrivals::default),
+            maintained: IndexStats::default(),
         }
     }
 
-    /// Counts of both memtables.
+    /// Counts of both memtables, and all maintenance so far.
     pub(super) fn index_stats(&self) -> IndexStats {
         let mut stats = self.memory.stats();
+        stats.add_maintenance(&self.maintained);
         if let Some(immutable) = &self.immutable {
             let more = immutable.index.stats();
             stats.live += more.live;
@@ -484,7 +488,9 @@ impl Tree {
             return immutable.immutable.clone();
         }
         let sequence = writing.reader.writes();
-        writing.immutable_bytes = writing.memory.stats().memory_bytes;
+        let stats = writing.memory.stats();
+        writing.immutable_bytes = stats.memory_bytes;
+        writing.maintained.add_maintenance(&stats);
         let fresh = make_index(&self.settings, sequence);
         let rows = std::mem::replace(&mut writing.reader, fresh.reader());
         let index = std::mem::replace(&mut writing.memory, fresh);
@@ -511,6 +517,11 @@ impl Tree {
         writing.memory = Box::new(index);
         (writing.memory_bytes, writing.writes, writing.writes_max) = (0, 0, 0);
         self.view.store(Arc::new(writing.view()));
+    }
+
+    /// Counts the splits, merges, rewrites and moves of a merge.
+    pub(crate) fn note_maintenance(&self, made: &IndexStats) {
+        self.lock().maintained.add_maintenance(made);
     }
 
     /// True if no segment serves the rows of `immutable` yet.

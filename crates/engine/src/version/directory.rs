@@ -61,7 +61,10 @@ impl Directory {
             None => RemoteLevel::read(&self.store)?,
         };
         if let Some(level) = named {
-            let (store, tiers) = level.open(&self.store, collection)?;
+            let (store, tiers) = match given {
+                Some(_) => level.open(&self.store, collection)?,
+                None => level.open_named(&self.store, collection)?,
+            };
             if given.is_some() && !level.has_pointers() {
                 level.write(&self.store)?;
             }

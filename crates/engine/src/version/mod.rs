@@ -14,6 +14,6 @@ mod version_set;
 pub(crate) use self::directory::Directory;
 pub(crate) use self::manifest::Manifest;
 pub(crate) use self::remembered_file::read_remembered;
-pub use self::remote_level::RemoteLevel;
+pub use self::remote_level::{files_to_push, RemoteLevel};
 pub(crate) use self::remote_level::{fresh_number, open_far, open_store, Tiers, REMOTE};
 pub(crate) use self::version_set::{differs, AdoptedSegment, VersionSet};

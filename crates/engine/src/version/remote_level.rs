@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use vstream_store::remote::{Location, RetryPolicy, Tiered};
-use vstream_store::{Access, Clock, ErrorKind, FileStore, Range, Store, Syncing, SystemClock};
+use vstream_store::{
+    Access, Clock, DirectoryLock, ErrorKind, FileStore, Range, Store, Syncing, SystemClock,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::manifest::Manifest;
 use crate::error::Error;
-use crate::layout::{number, Number};
+use crate::layout::{number, segment_name, Number};
 
 /// Name of the file that says where the far store is.
 pub(crate) const REMOTE: &str = "REMOTE";
@@ -57,7 +59,17 @@ impl RemoteLevel {
         if address.contains('\n') {
             return Err(Error::invalid("the address of the remote level has more than one line"));
         }
-        let address = Some(Location::parse(address)?);
+        let address = match Location::parse(address)? {
+            // The directory may be opened from another working directory.
+            Location::Folder(path) => {
+                let whole = std::path::absolute(&path);
+                Location::Folder(whole.map_err(|e| {
+                    Error::invalid(format!("the folder {} cannot be found: {e}", path.display()))
+                })?)
+            }
+            bucket => bucket,
+        };
+        let address = Some(address);
         let clock = Arc::new(SystemClock::new());
         Ok(RemoteLevel { address, store: None, clock, local_bytes, has_pointers: false })
     }
@@ -142,6 +154,28 @@ impl RemoteLevel {
     }
 }
 
+impl RemoteLevel {
+    /// As [`RemoteLevel::open`], for a level that a directory names: its folder was made with the collection, and
+    /// may be where no disk is mounted now. Errors: `Unavailable` then.
+    pub(crate) fn open_named(
+        &self,
+        near: &FileStore,
+        collection: u64,
+    ) -> Result<(FileStore, Tiers), Error> {
+        let of_collection = |address: &Location| address.join(&format!("{collection:016x}"));
+        if let Some(Location::Folder(path)) = self.address.as_ref().map(of_collection) {
+            if !path.is_dir() {
+                return Err(Error::unavailable(format!(
+                    "the remote level of {} is the folder {}, which is not there: mount it, or put it back",
+                    near.describe(""),
+                    path.display()
+                )));
+            }
+        }
+        self.open(near, collection)
+    }
+}
+
 /// Draws a number that two collections, or two openings of one, are very unlikely to share.
 pub(crate) fn fresh_number(store: &FileStore) -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -155,8 +189,27 @@ pub(crate) fn open_store(dir: &Path) -> Result<FileStore, Error> {
     let near = FileStore::open_dir(dir, Syncing::Off)?;
     match RemoteLevel::read(&near)? {
         None => Ok(near),
-        Some(level) => Ok(level.open(&near, Manifest::read(&near)?.collection)?.0),
+        Some(level) => Ok(level.open_named(&near, Manifest::read(&near)?.collection)?.0),
     }
+}
+
+/// The files of a closed collection, or of any other folder, and the store that reads them, so that they are whole in
+/// another place: segments of a remote level are among them, and the file that says where that is is not.
+///
+/// Errors: as [`open_store`]; those of the stores.
+pub fn files_to_push(dir: &Path) -> Result<(FileStore, Vec<String>), Error> {
+    let near = FileStore::open_dir(dir, Syncing::Off)?;
+    let mut names: Vec<String> = near.list("")?.into_iter().map(|entry| entry.name).collect();
+    names.retain(|name| name != DirectoryLock::NAME);
+    if !names.iter().any(|name| name == REMOTE) {
+        return Ok((near, names));
+    }
+    names.retain(|name| name != REMOTE);
+    let segments = Manifest::read(&near)?.base.segments;
+    names.extend(segments.iter().map(|segment| segment_name(segment.number)));
+    names.sort_unstable();
+    names.dedup();
+    Ok((open_store(dir)?, names))
 }
 
 /// Only segments go to the far store.
@@ -208,5 +261,16 @@ mod tests {
             assert_eq!(full_address(&location), address);
             assert_eq!(Location::parse(&full_address(&location)).expect("an address"), location);
         }
+    }
+
+    /// A directory is opened from anywhere.
+    #[test]
+    fn a_folder_is_written_in_full() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = FileStore::open_dir(dir.path(), Syncing::Off).expect("a store");
+        RemoteLevel::at("far/away", 7).expect("a folder").write(&store).expect("written");
+        let text = std::fs::read_to_string(dir.path().join(REMOTE)).expect("a text");
+        let here = std::env::current_dir().expect("a directory");
+        assert_eq!(text, format!("{}\n7\n", here.join("far/away").display()));
     }
 }

@@ -107,7 +107,7 @@ impl Measured {
         };
         let broken = whole("collection_broken", "1 for a collection that did not open");
         let rows = whole("rows", "Rows that live");
-        let leaves = whole("leaves", "Leaves of rows in memory");
+        let leaves = whole("leaves", "Leaves of rows in memory and of segments");
         let segments = whole("segments", "Segments on the disk");
         let log_bytes = whole("log_bytes", "Bytes of the logs that a restart reads");
         let memory_bytes = whole("memory_bytes", "Bytes of memory that the engine counts");

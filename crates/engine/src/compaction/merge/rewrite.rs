@@ -42,6 +42,13 @@ impl Merge<'_> {
     pub(super) fn rewrite(&mut self, own: &[Targeted], reading: &ReadThrough) -> Result<(), Error> {
         let every: Vec<&Targeted> = own.iter().collect();
         let (points, by_target) = self.points(&every, reading)?;
+        for made in &by_target {
+            match made.len() as u64 {
+                0 => self.made.merges += 1,
+                1 => self.made.rewrites += 1,
+                leaves => self.made.splits += leaves - 1,
+            }
+        }
         self.assign_to(&points, &every, &by_target, reading)?;
         let by_point = self.by_point(points.len());
         let segments = self.divide_range(&points, &by_point);
@@ -154,11 +161,11 @@ impl Merge<'_> {
     ) -> Result<(), Error> {
         let (mut moved, parts) = (std::mem::take(&mut self.moved), self.parts);
         let (mut vector, mut rotated) = (vec![0.0; self.settings.dimension], Vec::new());
-        let mut middle = Vec::new();
+        let (mut middle, mut left) = (Vec::new(), 0);
         self.for_each_target(own, reading, &mut |at, target| {
             target.centroid(&mut middle);
             let own = by_target[at].clone();
-            let mut near: Vec<u32> = own.collect();
+            let mut near: Vec<u32> = own.clone().collect();
             if !self.without.reassign || near.is_empty() {
                 near.extend(points.near(&middle, NEAR_POINTS));
                 near.sort_unstable();
@@ -174,8 +181,10 @@ impl Merge<'_> {
                 stored.read(&mut vector);
                 let (point, _) = points.nearest(&vector, &near, &mut rotated);
                 moved[source][parts[source].position(row)] = point;
+                left += u64::from(!own.contains(&point));
             })
         })?;
+        self.made.moved += left;
         self.moved = moved;
         Ok(())
     }

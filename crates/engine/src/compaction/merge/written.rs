@@ -3,6 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
+use vstream_index::IndexStats;
+
 use super::{Merge, GONE};
 use crate::compaction::part::Part;
 use crate::compaction::plan::Plan;
@@ -21,6 +23,8 @@ pub(crate) struct Merged {
     moved: Vec<Vec<u32>>,
     /// The new segments; none if no row lived.
     pub(crate) new: Vec<SegmentEntry>,
+    /// What became of leaves and of rows in them.
+    made: IndexStats,
 }
 
 impl Merged {
@@ -40,8 +44,8 @@ impl Merged {
             written.for_each(|name| versions.directory().remove(&name));
             return Err(error);
         }
-        let Merge { moved, new, .. } = merge;
-        Ok(Merged::of(plan, moved, new))
+        let Merge { moved, new, made, .. } = merge;
+        Ok(Merged { made, ..Merged::of(plan, moved, new) })
     }
 
     /// A merge that was written.
@@ -52,7 +56,8 @@ impl Merged {
         moved: Vec<Vec<u32>>,
         new: Vec<SegmentEntry>,
     ) -> Merged {
-        Merged { parts: plan.parts.clone(), since: plan.since, moved, new }
+        let made = IndexStats::default();
+        Merged { parts: plan.parts.clone(), since: plan.since, moved, new, made }
     }
 
     /// Drops parts without live rows; reads nothing.
@@ -67,6 +72,11 @@ impl Merged {
         } else {
             0
         }
+    }
+
+    /// Leaves that were split, joined or written anew, and rows that left theirs.
+    pub(crate) fn made(&self) -> &IndexStats {
+        &self.made
     }
 
     /// Bytes written.

@@ -113,3 +113,15 @@ fn both_bounds_together_meet_the_target() {
     println!("seed 31: theta {theta}, {least} rows, {recall}");
     assert!((TARGET - 0.005..0.985).contains(&recall), "{recall}");
 }
+
+/// A fresh decision counts, however many leaves it asks for: what a query finds out itself may cost much more.
+#[test]
+fn only_an_old_decision_or_one_for_all_leaves_is_dear() {
+    let now = at(0);
+    let dear =
+        |probes: usize, stretched: f64| is_dear(&Reached { probes, refine: 400 }, stretched, &now);
+    assert!(!dear(1_500, 1.0) && !dear(3_900, 2.0) && !dear(900, 3.0));
+    assert!(dear(1_500, 2.1) && dear(4_000, 1.0) && dear(usize::MAX, 1.0));
+    let few = Moment { leaves: 200, ..now };
+    assert!(!is_dear(&Reached::EXACT, 3.0, &few), "there is little to leave out");
+}

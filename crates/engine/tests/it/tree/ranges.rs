@@ -223,7 +223,8 @@ fn rows_that_are_alike_neither_stall_nor_are_lost() {
     assert!(tree.index.leaves > 60, "{tree:?}");
 }
 
-/// What a merge can leave out changes neither rows nor exact answers, and shows in the leaves.
+/// What a merge can leave out changes neither rows nor exact answers, and shows in the leaves and in the counts,
+/// which go on where a memtable went to a segment.
 #[test]
 fn parts_of_a_merge_that_are_left_out_show_in_the_leaves() {
     let leaves = |names: &[&str]| {
@@ -236,25 +237,38 @@ fn parts_of_a_merge_that_are_left_out_show_in_the_leaves() {
             .journaling(journaling(false))
             .create(made)
             .expect("an engine");
-        let mut stream = Stream::new(21);
+        let (mut stream, mut before) = (Stream::new(21), engine.stats().index);
         for version in 1..20_000 {
             stream.step(&mut engine, version);
             if version % 1_500 == 0 {
                 engine.checkpoint().expect("a segment");
+                let now = engine.stats().index;
+                assert!(now.splits > before.splits, "{version}: {now:?}, before {before:?}");
+                assert!(now.merges >= before.merges && now.moved >= before.moved, "{now:?}");
+                before = now;
             }
         }
         engine.checkpoint().expect("a segment");
         engine.compact().expect("merged");
         assert!(rows(&engine) == stream.model, "rows without {names:?}");
-        (engine.stats().index.leaves, answers(&engine))
+        (engine.stats().index, answers(&engine))
     };
     let (whole, expected) = leaves(&[]);
+    assert!(whole.merges > 0, "{whole:?}");
     for names in [vec!["split"], vec!["reassign"], vec!["join"], vec!["split", "reassign", "join"]]
     {
-        let (count, found) = leaves(&names);
+        let (made, found) = leaves(&names);
         assert!(found == expected, "exact answers without {names:?}");
-        let has_split = !names.contains(&"split");
-        assert_eq!(count > whole / 2, has_split, "{count} leaves without {names:?}, else {whole}");
+        let has = |name: &str| !names.contains(&name);
+        let (count, all) = (made.leaves, whole.leaves);
+        assert_eq!(count > all / 2, has("split"), "{count} leaves without {names:?}, else {all}");
+        // About half of what is counted is of memtables, where nothing is left out.
+        let is_as_many = |made: u64, whole: u64| 4 * made > 3 * whole;
+        println!("without {names:?}: {made:?}, with all {whole:?}");
+        let splits = is_as_many(made.splits, whole.splits);
+        assert_eq!(splits, has("split"), "without {names:?} {made:?}, else {whole:?}");
+        let moved = is_as_many(made.moved, whole.moved);
+        assert_eq!(moved, has("split") && has("reassign"), "{names:?} {made:?}, else {whole:?}");
     }
 }
 

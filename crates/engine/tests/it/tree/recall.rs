@@ -1,6 +1,6 @@
 //! The recall guard steers searches over memory and segments together.
 
-use vstream_engine::{Effort, Element, Engine, Journaling, Metric, Settings};
+use vstream_engine::{Effort, Element, Engine, Journaling, Metric, Query, Scratch, Settings};
 use vstream_vector::SplitMix;
 
 use super::journaling;
@@ -150,4 +150,51 @@ fn the_target_is_met_wherever_rows_are() {
     assert!(recall >= 0.87, "{recall} with {} probes, {estimate:?}", stats.probes);
     assert!(off <= 0.06, "{recall} where the guard says {estimate:?}");
     assert!((stats.probes as u64) < stats.index.leaves, "{} of all", stats.probes);
+}
+
+/// Of these rows a query must visit more than a quarter of the leaves: it goes as far as the guard decided, and no
+/// farther. Once it went as far as it found out itself, and measured many times as many rows.
+#[test]
+fn a_decision_for_many_leaves_counts() {
+    const DIMENSION: usize = 64;
+    const ROWS: u64 = 80_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let settings = Settings {
+        memory: Some(8 << 20),
+        ..Settings::new(DIMENSION, Metric::Cosine, Element::F32)
+    };
+    let builder = Engine::builder().dir(dir.path()).journaling(journaling(false));
+    let mut engine = builder.create(settings).expect("an engine");
+    let mut random = SplitMix(8);
+    let mut vector = || -> Vec<f32> {
+        (0..DIMENSION).map(|at| random.normal() / (1.0 + at as f32 / 24.0)).collect()
+    };
+    for id in 0..ROWS {
+        engine.upsert(&row(id, &vector())).expect("a good row");
+    }
+    engine.checkpoint().expect("a segment");
+    engine.compact().expect("merged");
+    let reader = engine.reader();
+    for _ in 0..3 {
+        (0..200).for_each(|_| drop(ask(&reader, &vector(), 10, Effort::Auto)));
+        engine.catch_up();
+    }
+    let stats = engine.stats();
+    let (leaves, probes) = (stats.index.leaves as usize, stats.probes);
+    assert!(leaves > 256 && probes > leaves / 4, "{probes} of {leaves} leaves are no test");
+    assert!(probes < leaves && stats.refine < ROWS as usize / 10, "{probes}, {}", stats.refine);
+    let (mut found, mut exact) = (0, 0);
+    let mut scratch = Scratch::default();
+    for _ in 0..200 {
+        let query = vector();
+        let truth = ask(&reader, &query, 10, Effort::Exact);
+        let asked = Query { effort: Effort::Unaudited, ..Query::new(&query, 10) };
+        let mut answer = Vec::new();
+        exact += reader.search(&asked, &mut scratch, &mut answer).expect("an answer").exact;
+        found += answer.iter().filter(|row| truth.iter().any(|hit| hit.id == row.id)).count();
+    }
+    let recall = found as f64 / 2_000.0;
+    println!("{recall} with {probes} of {leaves} leaves, {exact} exact distances");
+    assert!(recall >= 0.93, "{recall} with {probes} of {leaves} leaves");
+    assert!(exact <= 200 * (stats.refine + 100), "{exact} exact distances, {stats:?}");
 }

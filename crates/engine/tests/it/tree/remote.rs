@@ -381,6 +381,27 @@ fn a_directory_knows_where_its_segments_are() {
     assert!(stats(&engine).remote_segments > 0);
     check(&engine, &model, 18);
     engine.close().expect("closed");
+    // A disk that is not mounted is not taken for one without segments, and nothing is made in its place.
+    let (level, away) = (far.path().join("level"), far.path().join("away"));
+    std::fs::rename(&level, &away).expect("renamed");
+    for is_mount_point in [false, true] {
+        if is_mount_point {
+            std::fs::create_dir(&level).expect("a folder");
+        }
+        for refused in [
+            Engine::open(dir.path()).map(|_| ()),
+            Engine::open_read_only(dir.path()).map(|_| ()),
+            verify(dir.path()).map(|_| ()),
+        ] {
+            let refused = refused.expect_err("its folder is away");
+            assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+            assert!(refused.message().contains("mount it"), "{refused}");
+        }
+        let made = std::fs::read_dir(&level).map(Iterator::count);
+        assert_eq!(made.ok(), is_mount_point.then_some(0), "something was made");
+    }
+    std::fs::remove_dir(&level).expect("empty");
+    std::fs::rename(&away, &level).expect("renamed");
     // A segment that is gone there is told, not served without its rows.
     let folder = std::fs::read_dir(far.path().join("level")).unwrap().next().unwrap().unwrap();
     let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap();
