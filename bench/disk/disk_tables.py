@@ -174,13 +174,16 @@ def _writes(found: Found) -> list[str]:
     splits, joins, moved = (
         sum(epoch[kind] for epoch in epochs) for kind in ("splits", "joins", "moved")
     )
-    return [
+    taken = (
         f"- An insert takes {times['inserts']} us (p50 / p99 / p99.9, medians of the epochs), a "
-        f"commit of 50 deletes and inserts {times['commits']} us.",
+        f"commit of 50 deletes and inserts {times['commits']} us."
+    )
+    became = (
         f"- Of {rows:,} inserts: {splits:,} splits of leaves, {100 * splits / rows:.2f} % of them; "
         f"{joins:,} leaves joined with others; {moved:,} rows moved to another leaf, "
-        f"{moved / rows:.2f} per insert.",
-    ]
+        f"{moved / rows:.2f} per insert."
+    )
+    return [taken, became]
 
 
 def _update_goals(found: Found) -> list[str]:
