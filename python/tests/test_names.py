@@ -23,12 +23,18 @@ def test_names_of_own_columns_are_refused(name, tmp_path):
         Collection.create(1, attributes={name: "f64"}, groups="shared")
     with refused:
         Collection.create(1).add_attribute(name, "f64")
-    is_open = Collection.create(1, open_attributes=True)
-    for value in (1.5, None):
-        with refused:
-            is_open.upsert([1], [[1]], {"price": [2.0], name: [value]})
-    assert (len(is_open), is_open.attributes) == (0, {})
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_names_that_data_brings_are_filters_alone(name):
+    """Metadata of others is often called so, and is asked for in filters."""
+    c = Collection.create(1, open_attributes=True)
+    c.upsert([1, 2], [[1], [2]], {name: [70, 80]}, [b"one", b"two"])
+    found = c.search([0], k=2, where={"must": [{"key": name, "match": {"value": 80}}]})
+    assert found.ids.tolist() == [2]
+    assert next(found.rows())["id"] == 2
+    assert c.get([2]).attributes[name] == [80]
 
 
 def test_groups_are_opened_with_other_names(tmp_path):

@@ -10,7 +10,6 @@
 """
 
 from vstream import _native
-from vstream._schema import ROW_COLUMNS
 from vstream.aio import AsyncCollection, AsyncGroup, AsyncGroupCollection, AsyncJob
 from vstream.collection import Collection
 from vstream.errors import (
@@ -31,7 +30,6 @@ from vstream.stats import GroupStats, RecallEstimate, Stats
 __version__ = _native.VERSION
 
 __all__ = [
-    "ROW_COLUMNS",
     "Answer",
     "AnswerGroup",
     "AsyncCollection",

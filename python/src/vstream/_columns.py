@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from vstream import _arguments, _moments
-from vstream._schema import check_new
 from vstream.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ def columns(
                     f"the collection has no attribute '{name}'; it has {there}: add it with "
                     "add_attribute, or create the collection with open_attributes=True"
                 )
-            check_new([name])
             kind = _kind_of(values)
             if kind is None:
                 continue

@@ -187,7 +187,8 @@ class Collection(Writes, Reads):
             `f64`, `bool` or `timestamp`. Each may be missing in a row. No attribute is called `id`,
             `distance`, `score`, `vector` or `payload`: rows have columns of these names.
         open_attributes
-            Whether a name that is not among `attributes` is added with the type of its first value.
+            Whether a name that is not among `attributes` is added with the type of its first value,
+            whatever the name: data may bring one that rows have a column of, which comes first.
         groups
             `shared`: every row has a group, its attribute `group`, and a search sees one group or
             all rows. `isolated`: this is a `GroupCollection`, whose searches see one group,

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
 
-from vstream import ROW_COLUMNS
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -26,7 +24,7 @@ def attributes(metadatas: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 def is_attribute(name: object, value: object) -> bool:
     """Return whether an attribute can hold a value; others are in the payload alone."""
-    if not isinstance(name, str) or not name or name.startswith("$") or name in ROW_COLUMNS:
+    if not isinstance(name, str) or not name or name.startswith("$"):
         return False
     return isinstance(value, _PLAIN) or _is_list_of_texts(value)
 

@@ -253,7 +253,7 @@ def _attributes(nodes: Sequence[BaseNode]) -> dict[str, list[Any]]:
 
 
 def _is_attribute(name: str, value: object) -> bool:
-    if not name or name.startswith("$") or name == REF_DOC_ID or name in vstream.ROW_COLUMNS:
+    if not name or name.startswith("$") or name == REF_DOC_ID:
         return False
     is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
     return is_list or isinstance(value, (str, bool, int, float))
