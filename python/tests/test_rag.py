@@ -1,3 +1,4 @@
+import decimal
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -163,6 +164,15 @@ def test_a_refused_write_leaves_nothing_to_do_again(model, tmp_path):
     documents.close()
     with opened(model, path=tmp_path / "d", attributes={"year": "i64"}) as documents:
         assert len(documents) == 0
+
+
+def test_a_write_that_cannot_be_planned_holds_up_no_other(model, tmp_path):
+    with opened(model, path=tmp_path / "d", attributes={"tags": "keywords"}) as documents:
+        with pytest.raises(vstream.InvalidInput, match="Decimal"):
+            documents.upsert("a", SPEECH, {"tags": decimal.Decimal(1)})
+        documents.upsert("b", SPEECH, {"tags": {"x", "y"}})
+        found = documents.search("harvest", 5, where={"tags": {"$in": ["x"]}})
+        assert {one.document for one in found} == {"b"}
 
 
 def test_a_search_beside_writers_sees_whole_documents(model):

@@ -75,8 +75,10 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
                 .collect()
         }
     };
+    // All of them before anything is sent.
+    check_place(&Location::parse(&arguments.url)?)?;
+    pairs.iter().try_for_each(|(_, place)| check_place(place))?;
     for (folder, place) in &pairs {
-        check_place(place)?;
         let _lock = lock(folder)?;
         let (from, names) = files_to_push(folder)?;
         if names.is_empty() {

@@ -6,6 +6,7 @@ use vstream_engine::{inspect, SnapshotSummary};
 
 use crate::failure::Failure;
 
+const COLLECTION: &str = "COLLECTION";
 const MANIFEST: &str = "MANIFEST";
 
 /// One partition of a snapshot.
@@ -46,11 +47,15 @@ pub(crate) fn open(folder: &Path) -> Result<Vec<Part>, Failure> {
     Ok(parts)
 }
 
-/// The folders named `partition-N` of a job's snapshot, in the order of N; none if there are no such folders.
+/// The folders named `partition-N` of a job's snapshot, in the order of N; none if there are no such folders, or the
+/// folder is a collection or a snapshot itself.
 ///
 /// Errors: one between them is missing, or has no manifest. Nothing says how many there were, so those behind the
 /// last are not missed.
 pub(crate) fn partitions_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if [COLLECTION, MANIFEST].iter().any(|name| folder.join(name).is_file()) {
+        return Ok(Vec::new());
+    }
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
     let number = |path: &Path| partition_of(path.file_name()?.to_str()?);
     let below = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir());

@@ -232,14 +232,15 @@ fn create_log(job: &JobSettings) -> Result<(PathBuf, File, File), Failure> {
     Ok((path, log, second))
 }
 
-/// MiB for native and network buffers, which the job checks before it starts. Every task sends to all tasks of the next
-/// step, so the latter grow with the square of the partitions: 3 p² + 16 p + 10 buffers of 32 KiB, a quarter to spare.
+/// MiB for native and network buffers, at most; the job finds out what it needs, and whether there is as much, before it
+/// starts. Tasks send to all tasks of the next step, so network buffers grow with the square of the partitions: 3 p² for
+/// files, 5 p² for topics, 6 p² where texts are embedded, of 32 KiB, with a quarter to spare.
 fn direct_mib(job: &JobSettings) -> u64 {
     const OTHER_MIB: u64 = 928;
     const NETWORK_MIB_MIN: u64 = 96;
     let embedding = job.embedding.as_ref().map_or(0, |embedding| embedding.parallelism);
     let tasks = u64::from(job.parallelism.max(embedding));
-    let network = (10 * (3 * tasks * tasks + 16 * tasks + 10)).div_ceil(256);
+    let network = (10 * (6 * tasks * tasks + 24 * tasks + 10)).div_ceil(256);
     OTHER_MIB + network.max(NETWORK_MIB_MIN)
 }
 
@@ -253,6 +254,8 @@ fn flags(job: &JobSettings) -> Vec<String> {
         format!("-Xmx{heap}m"),
         "-XX:+UseZGC".to_owned(),
         format!("-XX:MaxDirectMemorySize={}m", direct_mib(job)),
+        // The end of the standard input says that this command is gone.
+        "-Dvstream.command.pipe=true".to_owned(),
         // Its file under /tmp could stop a collection on a slow disk.
         "-XX:-UsePerfData".to_owned(),
         "-XX:+ExitOnOutOfMemoryError".to_owned(),

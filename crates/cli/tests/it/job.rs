@@ -42,7 +42,7 @@ fn a_job_ends_with_its_summary_as_the_last_line() {
 #[test]
 fn many_partitions_get_more_direct_memory() {
     let stage = Stage::new(&format!("printf '%s\n' \"$@\" > arguments\n{}", saying(&[RESULT])));
-    for (parallelism, direct) in [(4, 1024), (40, 1141), (64, 1449), (128, 2929)] {
+    for (parallelism, direct) in [(4, 1024), (40, 1341), (64, 1949), (128, 4889)] {
         let set = format!("parallelism={parallelism}");
         let said = stage.run(&["run", "job.yaml", "--set", &set]);
         assert_eq!(said.code, Some(0), "{}", said.err);

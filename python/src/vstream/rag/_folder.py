@@ -110,6 +110,8 @@ def _plain(value: object) -> object:
     """Return an attribute as JSON has it."""
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, (set, frozenset)):
+        return list(value)
     if hasattr(value, "tolist"):
         return value.tolist()
     raise InvalidInput(f"an attribute is a {type(value).__name__}: pass a plain value")

@@ -384,9 +384,14 @@ class Documents:
         # What failed on the way goes first, unless it is written again now.
         written = {one.document for one in editions}
         editions = [one for one in self._unsettled if one.document not in written] + editions
-        self._unsettled = editions
+        before, self._unsettled = self._unsettled, editions
         if self._folder is not None and editions:
-            self._folder.plan([(one.document, one.text, one.attributes) for one in editions])
+            try:
+                self._folder.plan([(one.document, one.text, one.attributes) for one in editions])
+            except InvalidInput:
+                # Nothing is planned, and later writes need not fail for it.
+                self._unsettled = before
+                raise
         try:
             change = self._apply(editions)
         except InvalidInput:

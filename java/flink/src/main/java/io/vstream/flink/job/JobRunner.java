@@ -42,8 +42,8 @@ import org.apache.flink.util.FlinkException;
  *   <li>{@code -XX:-UsePerfData}: no file under /tmp that a slow disk could block a collection on.
  * </ul>
  *
- * <p>A standard input that is a pipe is the command's: once it has ended, the command is gone, and
- * the job ends as on SIGTERM.
+ * <p>With {@code -Dvstream.command.pipe=true} a standard input that is a pipe is the command's:
+ * once it has ended, the command is gone, and the job ends as on SIGTERM.
  *
  * <p>Exit codes: 0 the job ended, 1 it failed, 2 it was refused before it started, 143 it was
  * stopped.
@@ -59,6 +59,9 @@ public final class JobRunner {
     private static final long POLL_MILLIS = 50;
     private static final long PROGRESS_NANOS = TimeUnit.MILLISECONDS.toNanos(500);
 
+    /** Set by the command. */
+    private static final String COMMAND_PIPE = "vstream.command.pipe";
+
     /** A task manager that was only out of touch is back before that. */
     private static final long LOST_NANOS = TimeUnit.SECONDS.toNanos(30);
 
@@ -73,7 +76,7 @@ public final class JobRunner {
 
     /** See {@link JobRunner}. */
     public static void main(String[] arguments) {
-        if (CommandPipe.isStandardInput()) {
+        if (Boolean.getBoolean(COMMAND_PIPE) && CommandPipe.isStandardInput()) {
             CommandPipe.onEnd(System.in, JobRunner::stop);
         }
         System.exit(run(arguments, System.out, System.err));
@@ -186,6 +189,7 @@ public final class JobRunner {
         boolean warmUp = job.workload().warmUpMillis() > 0;
         long printed = System.nanoTime();
         long whole = printed;
+        long looked = printed;
         while (!cluster.status(id).isGloballyTerminalState()) {
             Thread.sleep(POLL_MILLIS);
             int round = gate.round();
@@ -202,9 +206,13 @@ public final class JobRunner {
             if (System.nanoTime() - printed >= PROGRESS_NANOS) {
                 printed += PROGRESS_NANOS;
                 print(report);
-                if (!cluster.lacksTaskManagers()) {
-                    whole = printed;
-                } else if (printed - whole >= LOST_NANOS) {
+                // By the clock: the next lines are printed one after the other after a pause.
+                long now = System.nanoTime();
+                if (now - looked > LOST_NANOS / 2 || !cluster.lacksTaskManagers()) {
+                    whole = now;
+                }
+                looked = now;
+                if (now - whole >= LOST_NANOS) {
                     throw new FlinkException(
                             "The part of this process that ran the tasks ended after an error that"
                                     + " it could not go on from; the log has it.");

@@ -1,6 +1,7 @@
 package io.vstream.flink.job;
 
 import com.sun.management.HotSpotDiagnosticMXBean;
+import com.sun.management.OperatingSystemMXBean;
 import java.lang.management.ManagementFactory;
 import org.apache.flink.configuration.MemorySize;
 import org.apache.flink.configuration.TaskManagerOptions;
@@ -51,11 +52,12 @@ final class NetworkMemory {
         }
         MemorySize bytes =
                 new MemorySize(Math.max(buffers * 5 / 4 * BUFFER_BYTES, LEAST.getBytes()));
-        if (bytes.add(BESIDE).getBytes() > directBytes) {
+        // A job that needs no more than every job has had may run in as little as it did.
+        if (bytes.compareTo(LEAST) > 0 && bytes.add(BESIDE).getBytes() > directBytes) {
             throw new IllegalArgumentException(
                     "parallelism: a job of "
                             + widest
-                            + " subtasks a step needs "
+                            + " subtasks in a step needs "
                             + bytes.add(BESIDE).getBytes() / MIB
                             + " MiB of direct memory in one process, most of it for the buffers"
                             + " between its tasks, and this one may have "
@@ -82,13 +84,20 @@ final class NetworkMemory {
         return most;
     }
 
-    /** Most direct memory of this process. Where nothing is set, it is as large as the heap. */
+    /**
+     * Most direct memory of this process: what it was given, or as much as the heap where nothing
+     * is set, and no more than the machine or container has beside the heap.
+     */
     static long directBytes() {
+        long heap = Runtime.getRuntime().maxMemory();
         long set =
                 Long.parseLong(
                         ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class)
                                 .getVMOption("MaxDirectMemorySize")
                                 .getValue());
-        return set > 0 ? set : Runtime.getRuntime().maxMemory();
+        long whole =
+                ManagementFactory.getPlatformMXBean(OperatingSystemMXBean.class)
+                        .getTotalMemorySize();
+        return Math.min(set > 0 ? set : heap, Math.max(0, whole - heap));
     }
 }

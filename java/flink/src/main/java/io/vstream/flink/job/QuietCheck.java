@@ -32,7 +32,9 @@ final class QuietCheck {
      * before is applied; -1 otherwise.
      */
     int stage() throws Exception {
-        if (cluster.metrics().max(Names.WAITING, NO_STAGE) == NO_STAGE) {
+        // Both are cheap, and the second is false for as long as files are loaded.
+        if (cluster.metrics().max(Names.WAITING, NO_STAGE) == NO_STAGE
+                || cluster.metrics().others(Names.PHASE, Names.PHASE_ENDED) != 1) {
             return NO_STAGE;
         }
         int attempt = cluster.attempt(job);

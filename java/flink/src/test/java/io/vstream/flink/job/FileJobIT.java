@@ -74,9 +74,8 @@ class FileJobIT {
         write(QUERIES);
         Thread first = new Thread(() -> run(job(2, answers)), "first");
         first.start();
-        // A checkpoint that begins after an answer has no source of vectors. The next that
-        // completes
-        // may have begun before, the one after it has not.
+        // A checkpoint that begins after an answer has no source of vectors. The next that is
+        // complete may have begun before, the one after it has not.
         while (!Files.exists(answers) || Files.size(answers) == 0) {
             assertThat(first.isAlive()).as(err.toString()).isTrue();
             Thread.sleep(20);
@@ -206,7 +205,11 @@ class FileJobIT {
         Path nothing = Files.writeString(folder.resolve("nothing"), "");
         Path log = folder.resolve("log");
         Process job = start(job(1, answers), log, ProcessBuilder.Redirect.from(nothing.toFile()));
-        assertThat(job.waitFor()).as(Files.readString(log)).isZero();
+        try {
+            assertThat(job.waitFor()).as(Files.readString(log)).isZero();
+        } finally {
+            job.destroyForcibly();
+        }
         everyQueryIsAnsweredOnce(20);
     }
 
@@ -269,6 +272,7 @@ class FileJobIT {
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-Xmx1g",
                         "-Dvstream.native.dir=" + library,
+                        "-Dvstream.command.pipe=true",
                         "-cp",
                         System.getProperty("java.class.path"),
                         JobRunner.class.getName(),

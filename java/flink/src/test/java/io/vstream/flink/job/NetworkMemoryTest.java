@@ -21,6 +21,7 @@ class NetworkMemoryTest {
     void aFewPartitionsHaveWhatTheyAlwaysHad() throws Exception {
         assertThat(NetworkMemory.of(graph(2), GIB)).isEqualTo(NetworkMemory.LEAST);
         assertThat(NetworkMemory.of(graph(26), GIB)).isEqualTo(NetworkMemory.LEAST);
+        assertThat(NetworkMemory.of(graph(1), GIB / 4)).isEqualTo(NetworkMemory.LEAST);
     }
 
     @Test
@@ -36,7 +37,7 @@ class NetworkMemoryTest {
         JobGraph job = graph(128);
         assertThatThrownBy(() -> NetworkMemory.of(job, GIB))
                 .isInstanceOf(IllegalArgumentException.class)
-                .hasMessageStartingWith("parallelism: a job of 128 subtasks a step needs ")
+                .hasMessageStartingWith("parallelism: a job of 128 subtasks in a step needs ")
                 .hasMessageContaining("and this one may have 1024 MiB")
                 .hasMessageContaining("-XX:MaxDirectMemorySize in VSTREAM_JAVA_OPTS");
         assertThat(NetworkMemory.of(job, 3 * GIB)).isGreaterThan(new MemorySize(GIB));
