@@ -5,6 +5,8 @@ use crate::tree::File;
 /// Beginnings of what may be imported; docs/design/dependencies.md gives the reasons.
 const ALLOWED: &[&str] = &[
     "java.",
+    // Of the JDK: what a machine and a process have.
+    "com.sun.management.",
     "javax.net.",
     "io.vstream.",
     "org.apache.flink.",
