@@ -463,8 +463,14 @@ impl Journal {
         self.finish_compaction();
         self.checkpoints.finish_running();
         self.checkpoints.settle()?;
-        self.checkpoints.versions().note_end(self.state)?;
-        self.checkpoints.versions().release_logs();
+        let versions = self.checkpoints.versions();
+        versions.note_end(self.state)?;
+        versions.release_logs();
+        if let Some(tiers) = versions.directory().tiers() {
+            // Far copies of segments that were merged since the last round. The next open removes what
+            // stays, for example because the far store gives no answer.
+            let _ = tiers.files.settle();
+        }
         self.closed = true;
         Ok(())
     }

@@ -205,7 +205,8 @@ fn a_remote_level_is_pushed_with_the_rest() {
     assert_eq!(rows, 8_000);
     write(&mut back, 3);
     back.close().expect("closes");
-    assert!(done(&["verify", "kept"]).contains(": 8,000 rows in "));
+    let said = done(&["verify", "kept"]);
+    assert!(said.contains(": 8,000 rows in "), "{said}");
     std::fs::rename(stage.path("level"), stage.path("elsewhere")).expect("renames");
     for arguments in [&["verify", "kept"][..], &["snapshot", "push", "kept", "far"][..]] {
         let said = stage.run(arguments);
