@@ -17,6 +17,8 @@ use crate::text;
 
 /// How often it looks whether it shall stop.
 const LOOK: Duration = Duration::from_millis(50);
+/// Time after which a copy of a writer that says nothing is given up.
+const UNHEARD_MAX: Duration = Duration::from_secs(30);
 
 /// Time between two looks for newer pushes.
 const REFRESH: Duration = Duration::from_secs(10);
@@ -76,7 +78,7 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         text::print_line(&format!("Metrics at http://{metrics}/metrics"))?;
     }
     let lacks = || is_once.then(|| running.lacks(begun.elapsed())).flatten();
-    let is_done = || is_once && lacks().is_none();
+    let is_done = || is_once && (lacks().is_none() || running.unheard() > UNHEARD_MAX);
     while !stop.load(Ordering::Relaxed) && !is_done() {
         std::thread::sleep(LOOK);
     }

@@ -131,8 +131,8 @@ impl<'a> EngineBuilder<'a> {
         directory.check_free()?;
         directory.sweep(None)?;
         let number = self.collection.unwrap_or_else(|| fresh_number(&directory.store));
-        if self.remote.is_some() {
-            directory.open_remote(self.remote.as_ref(), number)?;
+        if let Some(level) = &self.remote {
+            directory.begin_remote(level, number)?;
         }
         let manifest = Manifest::create(&directory.store, settings, self.journaling, number)?;
         engine.replay(directory, manifest)?;
@@ -156,7 +156,7 @@ impl<'a> EngineBuilder<'a> {
             Location::Store(store) => Directory::unlocked(store),
         };
         let mut manifest = Manifest::read(&directory.store)?;
-        directory.open_remote(self.remote.as_ref(), manifest.collection)?;
+        directory.open_remote(self.remote.as_ref(), &manifest)?;
         manifest.make_log(&directory.store)?;
         let stored = manifest.settings.clone();
         if let Some(adjust) = self.adjust {

@@ -132,6 +132,7 @@ impl Journal {
         let is_empty = recovered.logs.last().is_some_and(|log| log.bytes == HEADER as u64);
         let begun = is_empty.then_some(state.lsn);
         let log_bytes = recovered.logs.iter().map(|log| (log.number, log.bytes - HEADER as u64));
+        let compact_again = manifest.base.segments.len() > 1;
         let checkpoints = Checkpoints::new(directory, manifest, log_bytes, begun);
         checkpoints.versions().serve(tree.clone());
         let compactor = Arc::new(Compactor::new(checkpoints.versions().clone()));
@@ -149,7 +150,8 @@ impl Journal {
             placement,
             mover,
             looked: 0,
-            compact_again: false,
+            // The engine before this one may have closed while merges were due.
+            compact_again,
             is_step_due: false,
             closed: false,
         })

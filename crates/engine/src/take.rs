@@ -140,7 +140,7 @@ impl Engine {
         let mut directory = Directory::open(source, Syncing::Off)?;
         let manifest = Manifest::read(&directory.store)?;
         let ours = self.journal.as_ref().and_then(|journal| journal.versions().directory().tiers());
-        directory.open_remote_beside(ours, manifest.collection)?;
+        directory.open_remote_beside(ours, &manifest)?;
         if !manifest.settings.row_form().is_like(&self.settings.row_form()) {
             return Err(Error::invalid(format!(
                 "{} has another dimension, metric, element, or kind of ids or groups than this \

@@ -32,6 +32,12 @@ const FETCHING: &str = ".vstream-fetch ";
 /// when that server has them no more.
 const COPIES: &str = ".vstream-replica";
 
+/// The file that a store of isolated groups has (`vstream-group`).
+const GROUPS: &str = "GROUPS";
+/// What of such a store is said.
+const NO_GROUPS: &str =
+    "isolated groups, which a server does not serve: ask them in Python or in Rust";
+
 /// The collections of a folder.
 pub(crate) struct Catalog {
     directory: PathBuf,
@@ -63,6 +69,9 @@ impl Catalog {
         if how != Opening::ReadOnly {
             fs::create_dir_all(directory).map_err(unreadable)?;
         }
+        if directory.join(GROUPS).is_file() {
+            return Err(Failure::bad(format!("{} holds {NO_GROUPS}", directory.display())));
+        }
         let (mut collections, mut broken) = (BTreeMap::new(), Vec::new());
         let is_one = is_served(directory, how);
         if is_one {
@@ -77,6 +86,9 @@ impl Catalog {
                     fs::remove_dir_all(&path).map_err(unreadable)?;
                 } else if name.starts_with(HIDDEN) {
                     // Whatever it is, it is not ours.
+                } else if path.join(GROUPS).is_file() {
+                    let what = format!("the collection '{name}' holds {NO_GROUPS}");
+                    broken.push((name, Failure::bad(what)));
                 } else if path.is_dir() && is_served(&path, how) {
                     match opened(&name, &path, how) {
                         Ok(collection) => drop(collections.insert(name, Arc::new(collection))),
@@ -197,6 +209,9 @@ impl Catalog {
 
     /// * `why`: names the collection.
     fn does_not_open(&self, why: &str) -> Failure {
+        if why.ends_with(NO_GROUPS) {
+            return Failure::bad(why);
+        }
         let is_pushed = self.directory.as_os_str().is_empty();
         Failure::busy(match is_pushed {
             true => format!("{why}. It is served when another one is pushed that does"),

@@ -10,7 +10,7 @@ use vstream_store::{DirectoryLock, FileStore, Store, Syncing};
 use super::manifest::Manifest;
 use super::remote_level::{RemoteLevel, Tiers};
 use crate::error::Error;
-use crate::layout::{check_not_collection, number, Number, COLLECTION};
+use crate::layout::{check_not_collection, number, segment_name, Number, COLLECTION};
 use crate::snapshot::MANIFEST;
 use crate::wal::HEADER;
 
@@ -49,29 +49,52 @@ impl Directory {
         Ok(Directory { store, tiers: None, pins: Mutex::default(), _lock: Some(lock(path)?) })
     }
 
-    /// Opens the far store of the collection: `given`, or the one that the directory names, if it names
-    /// one. Errors: those of [`RemoteLevel::read`] and of the far store.
+    /// Opens the far store of a collection that is made here.
+    pub(crate) fn begin_remote(&mut self, level: &RemoteLevel, number: u64) -> Result<(), Error> {
+        self.attach(level, level.open(&self.store, number)?, true)
+    }
+
+    /// Opens the far store of the collection that is here: `given`, or the one that the directory names,
+    /// if it names one. Errors: those of [`RemoteLevel::read`] and of the far store; `Unavailable` if it is a
+    /// folder that is not there, and has segments.
     pub(crate) fn open_remote(
         &mut self,
         given: Option<&RemoteLevel>,
-        collection: u64,
+        manifest: &Manifest,
     ) -> Result<(), Error> {
-        let named = match given {
-            Some(given) => Some(given.clone()),
-            None => RemoteLevel::read(&self.store)?,
-        };
-        if let Some(level) = named {
-            let (store, tiers) = match given {
-                Some(_) => level.open(&self.store, collection)?,
-                None => level.open_named(&self.store, collection)?,
+        let number = manifest.collection;
+        let Some(given) = given else {
+            return match RemoteLevel::read(&self.store)? {
+                Some(named) => self.attach(&named, named.open_named(&self.store, number)?, false),
+                None if Tiered::has_pointers(&self.store)? => Err(self.without_far_store()),
+                None => Ok(()),
             };
-            if given.is_some() && !level.has_pointers() {
-                level.write(&self.store)?;
-            }
-            (self.store, self.tiers) = (store, Some(tiers));
-        } else if Tiered::has_pointers(&self.store)? {
-            return Err(self.without_far_store());
+        };
+        let opened = match given.has_pointers() || self.is_whole(manifest)? {
+            true => given.open(&self.store, number)?,
+            false => given.open_named(&self.store, number)?,
+        };
+        self.attach(given, opened, true)
+    }
+
+    /// True if every segment is here.
+    fn is_whole(&self, manifest: &Manifest) -> Result<bool, Error> {
+        let listed = self.store.list("")?;
+        let is_here = |name: &str| listed.iter().any(|entry| entry.name == name);
+        let mut segments = manifest.base.segments.iter();
+        Ok(segments.all(|segment| is_here(&segment_name(segment.number))))
+    }
+
+    fn attach(
+        &mut self,
+        level: &RemoteLevel,
+        (store, tiers): (FileStore, Tiers),
+        is_given: bool,
+    ) -> Result<(), Error> {
+        if is_given && !level.has_pointers() {
+            level.write(&self.store)?;
         }
+        (self.store, self.tiers) = (store, Some(tiers));
         Ok(())
     }
 
@@ -80,10 +103,10 @@ impl Directory {
     pub(crate) fn open_remote_beside(
         &mut self,
         ours: Option<&Tiers>,
-        collection: u64,
+        manifest: &Manifest,
     ) -> Result<(), Error> {
         if !Tiered::has_pointers(&self.store)? {
-            return self.open_remote(None, collection);
+            return self.open_remote(None, manifest);
         }
         let ours = ours.ok_or_else(|| self.without_far_store())?;
         let (store, files) = ours.files.reading(&self.store)?;

@@ -56,9 +56,6 @@ impl RemoteLevel {
     ///
     /// Errors: `Invalid` address.
     pub fn at(address: &str, local_bytes: u64) -> Result<RemoteLevel, Error> {
-        if address.contains('\n') {
-            return Err(Error::invalid("the address of the remote level has more than one line"));
-        }
         let address = match Location::parse(address)? {
             // The directory may be opened from another working directory.
             Location::Folder(path) => {
@@ -69,6 +66,9 @@ impl RemoteLevel {
             }
             bucket => bucket,
         };
+        if address.to_string().contains('\n') {
+            return Err(Error::invalid("the address of the remote level has more than one line"));
+        }
         let address = Some(address);
         let clock = Arc::new(SystemClock::new());
         Ok(RemoteLevel { address, store: None, clock, local_bytes, has_pointers: false })
@@ -201,6 +201,12 @@ pub fn files_to_push(dir: &Path) -> Result<(FileStore, Vec<String>), Error> {
     let near = FileStore::open_dir(dir, Syncing::Off)?;
     let mut names: Vec<String> = near.list("")?.into_iter().map(|entry| entry.name).collect();
     names.retain(|name| name != DirectoryLock::NAME);
+    if Tiered::has_pointers(&near)? {
+        return Err(Error::invalid(format!(
+            "{} has segments in the remote level of a job: push a savepoint of the job, which has all of them",
+            near.describe("")
+        )));
+    }
     if !names.iter().any(|name| name == REMOTE) {
         return Ok((near, names));
     }

@@ -1,4 +1,4 @@
-//! Ids of points: whole numbers, or UUIDs.
+//! Ids of points: whole numbers or UUIDs, and any text that another face gave a point.
 
 use std::fmt;
 
@@ -18,10 +18,15 @@ pub(crate) enum PointId {
 }
 
 impl PointId {
-    /// Reads a UUID in any of its forms. Errors: a sentence.
-    pub(crate) fn of_uuid(text: &str) -> Result<PointId, String> {
-        let uuid = Uuid::parse_str(text).map_err(|_| format!("the id '{text}' is no UUID"))?;
-        Ok(PointId::Text(uuid.hyphenated().to_string()))
+    /// Reads a UUID in any of its forms; another text is itself.
+    pub(crate) fn of_text(text: &str) -> PointId {
+        let uuid = Uuid::parse_str(text).map(|uuid| uuid.hyphenated().to_string());
+        PointId::Text(uuid.unwrap_or_else(|_| text.to_owned()))
+    }
+
+    /// True for a text that only another face gives a point.
+    pub(crate) fn is_foreign(&self) -> bool {
+        matches!(self, PointId::Text(text) if Uuid::parse_str(text).is_err())
     }
 }
 
@@ -114,7 +119,7 @@ impl<'de> Deserialize<'de> for PointId {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<PointId, E> {
-                PointId::of_uuid(text).map_err(E::custom)
+                Ok(PointId::of_text(text))
             }
         }
         deserializer.deserialize_any(Ids)
@@ -133,9 +138,15 @@ mod tests {
         let id = read(upper).unwrap();
         assert_eq!(id, PointId::Text("5c56c793-69f3-4fbf-87e6-c4bf54c28c26".to_owned()));
         assert_eq!(serde_json::to_string(&id).unwrap(), upper.to_lowercase());
-        for bad in ["-1", "1.5", "\"17\"", "\"a name\"", "null", "[1]"] {
+        for bad in ["-1", "1.5", "null", "[1]"] {
             assert!(read(bad).is_err(), "{bad}");
         }
+        // Another face may have made a point of such a name, and no request does.
+        for text in ["17", "a name", ""] {
+            let id = read(&format!("\"{text}\"")).unwrap();
+            assert_eq!((id.is_foreign(), id), (true, PointId::Text(text.to_owned())));
+        }
+        assert!(!read(upper).unwrap().is_foreign() && !PointId::Number(17).is_foreign());
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl Log {
         collection: Arc<Collection>,
         after: Option<u64>,
     ) -> Result<Log, Failure> {
+        if collection.is_of_job() {
+            let what =
+                "the changes of a job are those of its topics: there is no log to watch here";
+            return Err(Failure::bad(what));
+        }
         let counted = shared.streams.clone().try_acquire_owned();
         let counted = counted.map_err(|_| Failure::busy("too many streams at the same time"))?;
         let (commits, changes) = (collection.progress.commits(), shared.catalog.changes());

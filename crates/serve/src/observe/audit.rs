@@ -1,4 +1,4 @@
-//! A line for every change and every refused key.
+//! A line for every change, and for every request that was not let in or whose key does not allow it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -37,10 +37,17 @@ impl Audit {
     /// Notes a request that was not let in. Paths have no secrets, and what follows a question mark is
     /// left out.
     pub(crate) fn refused(&self, request: &Request, status: StatusCode) {
+        self.forbidden((request.method(), request.uri().path()), status);
+    }
+
+    /// Notes a request that is refused to whoever sent it.
+    ///
+    /// * `asked`: its method and path.
+    pub(crate) fn forbidden(&self, asked: (&Method, &str), status: StatusCode) {
         self.line(json!({
             "key": "-",
-            "method": request.method().as_str(),
-            "path": request.uri().path(),
+            "method": asked.0.as_str(),
+            "path": asked.1,
             "status": status.as_u16(),
         }));
     }

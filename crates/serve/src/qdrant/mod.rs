@@ -2,7 +2,7 @@
 //!
 //! | Qdrant | here |
 //! |---|---|
-//! | point | row; ids are numbers and UUIDs side by side, held as string ids |
+//! | point | row; ids are numbers and UUIDs side by side, held as string ids; other texts name points of other faces |
 //! | payload | the row's payload, as JSON; its top-level values are attributes too, so filters need no index |
 //! | distance `Cosine`, `Dot`, `Euclid` | metrics `cosine`, `inner_product`, `l2`; scores are turned round, and the root taken |
 //! | `on_disk: true` | a limit to memory, so that rows lie in segments |

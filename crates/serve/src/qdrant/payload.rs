@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use vstream_engine::{
-    attributes_to_json, AttributeKind, AttributesBuilder, Fields, Schema, ATTRIBUTES_MAX,
+    attributes_to_json, AttributeKind, AttributesBuilder, Fields, Schema, ValueRef, ATTRIBUTES_MAX,
     PAYLOAD_BYTES_MAX,
 };
 
@@ -182,12 +182,79 @@ pub(super) fn bytes(payload: &Map<String, Json>) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The payload of a row; of a row that another face wrote, its attributes.
+/// The payload of a row. What another face gave the row as attributes alone is part of it, and of two numbers, short
+/// texts or truth values under one name the attribute's holds: filters go by it.
 pub(super) fn of_row(schema: &Schema, fields: &Fields<'_>) -> Map<String, Json> {
-    let payload = fields.payload.and_then(|bytes| serde_json::from_slice(bytes).ok());
-    match payload {
-        Some(Json::Object(payload)) => payload,
-        _ => attributes_to_json(schema, fields.attributes),
+    let Some(mut payload) = kept(fields) else {
+        return attributes_to_json(schema, fields.attributes);
+    };
+    let lacking = lacking(schema, fields, &payload);
+    if !lacking.is_empty() {
+        let mut all = attributes_to_json(schema, fields.attributes);
+        for name in lacking {
+            if let Some(value) = all.remove(name) {
+                put(&mut payload, name, value);
+            }
+        }
+    }
+    payload
+}
+
+/// The payload that is kept with a row, if that is an object.
+fn kept(fields: &Fields<'_>) -> Option<Map<String, Json>> {
+    fields.payload.and_then(|bytes| serde_json::from_slice(bytes).ok())
+}
+
+/// Names of the attributes of a row that its payload lacks, or has with another value.
+fn lacking<'s>(
+    schema: &'s Schema,
+    fields: &Fields<'_>,
+    payload: &Map<String, Json>,
+) -> Vec<&'s str> {
+    let mut builder = AttributesBuilder::default();
+    let lacks = |(column, value): (u16, ValueRef<'_>)| {
+        let name = schema.attributes.get(usize::from(column))?.name.as_str();
+        let is_there = match find(payload, name) {
+            None => false,
+            // These are attributes in another form, and a text that is too long for one is.
+            Some(Json::Array(_) | Json::Object(_)) => true,
+            Some(Json::String(text)) if text.len() > KEYWORD_BYTES_MAX => true,
+            Some(_) if matches!(value, ValueRef::Keywords(_)) => true,
+            Some(other) => {
+                builder.clear();
+                // A value that the attribute cannot have is another thing of the same name.
+                builder.set_json(schema, name, other).is_err()
+                    || builder.build().get(column) == Some(value)
+            }
+        };
+        (!is_there).then_some(name)
+    };
+    fields.attributes.iter().filter_map(lacks).collect()
+}
+
+/// The value of an attribute in a payload: under its name, or in objects whose names are its first parts.
+fn find<'a>(payload: &'a Map<String, Json>, name: &str) -> Option<&'a Json> {
+    payload.get(name).or_else(|| {
+        name.match_indices('.').find_map(|(at, _)| match payload.get(&name[..at]) {
+            Some(Json::Object(inner)) => find(inner, &name[at + 1..]),
+            _ => None,
+        })
+    })
+}
+
+/// Puts a value where [`find`] would find one; under its name if it finds none.
+fn put(payload: &mut Map<String, Json>, name: &str, value: Json) {
+    let inner = name.match_indices('.').find_map(|(at, _)| match payload.get(&name[..at]) {
+        Some(Json::Object(inner)) => find(inner, &name[at + 1..]).map(|_| at),
+        _ => None,
+    });
+    match inner.filter(|_| !payload.contains_key(name)) {
+        None => drop(payload.insert(name.to_owned(), value)),
+        Some(at) => {
+            if let Some(Json::Object(inner)) = payload.get_mut(&name[..at]) {
+                put(inner, &name[at + 1..], value);
+            }
+        }
     }
 }
 
@@ -198,10 +265,9 @@ pub(super) fn wanted(
     with: &WithPayload,
 ) -> Option<Box<RawValue>> {
     let is_whole = matches!(with, WithPayload::All(true));
-    if is_whole {
+    if is_whole && kept(fields).is_some_and(|kept| lacking(schema, fields, &kept).is_empty()) {
         let text = fields.payload.and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
-        let raw = text.filter(|text| text.starts_with('{')).map(RawValue::from_string);
-        if let Some(Ok(raw)) = raw {
+        if let Some(Ok(raw)) = text.map(RawValue::from_string) {
             return Some(raw);
         }
     }

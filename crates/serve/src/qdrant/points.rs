@@ -52,11 +52,11 @@ impl Wanted {
         }
     }
 
-    /// What to read of the rows of a collection.
-    pub(super) fn with(&self, schema: &Schema) -> With {
+    /// What to read of rows.
+    pub(super) fn with(&self) -> With {
         let payload = !matches!(self.payload, WithPayload::All(false));
-        // Rows that came through this interface have their attributes in their payloads.
-        let attributes = match payload && !schema.open {
+        // Another face may have changed attributes alone.
+        let attributes = match payload {
             true => WithAttributes::All,
             false => WithAttributes::None,
         };
@@ -92,7 +92,7 @@ pub(crate) async fn retrieve(
     let work = move || {
         let collection = of;
         let schema = collection.reader().schema();
-        let rows = collection.get(&collection.ids.row_ids(&ids)?, &wanted.with(&schema))?;
+        let rows = collection.get(&collection.ids.row_ids(&ids)?, &wanted.with())?;
         let rows = rows.into_iter().flatten();
         Ok(rows.map(|row| wanted.record(&collection, &schema, row)).collect())
     };
@@ -135,7 +135,7 @@ pub(super) async fn scroll(
         // The offset is the first point of the page, and a scroll begins after an id.
         let after = first.and_then(|first| first.id.checked_sub(1));
         let page = |filter: Option<&Filter>| {
-            let with = wanted.with(&collection.reader().schema());
+            let with = wanted.with();
             collection.page(filter, after, limit + 1, &with)
         };
         let (mut rows, is_cut) = filter.look(&collection, page)?;

@@ -172,7 +172,7 @@ impl Checked {
             // Without a query, points come in the order of ids.
             None => {
                 let schema = collection.reader().schema();
-                let (with, all) = (self.wanted.with(&schema), self.limit + self.offset);
+                let (with, all) = (self.wanted.with(), self.limit + self.offset);
                 let rows = collection.scroll(filter, None, all, &with)?.rows;
                 let points = rows.into_iter().skip(self.offset).map(|row| Point {
                     score: Some(0.0),
@@ -196,7 +196,7 @@ impl Checked {
         let schema = collection.reader().schema();
         let all = self.limit + self.offset;
         let k = all + usize::from(without.is_some());
-        let (mut query, with) = (self.query(vector, k, filter), self.wanted.with(&schema));
+        let (mut query, with) = (self.query(vector, k, filter), self.wanted.with());
         let mut others = None;
         if let Some(id) = without.filter(|_| k > K_MAX) {
             // There is no room for the point itself.

@@ -99,6 +99,7 @@ impl Follower {
                 Err(_) => return "the writer says nothing".to_owned(),
             };
             *pause = PAUSE;
+            self.shared.role.note_heard();
             self.reconcile(kept, list).await;
         }
     }

@@ -142,6 +142,12 @@ impl Running {
         self.shared.role.lacks(&self.shared.catalog, ago)
     }
 
+    /// How long the writer of this replica has said nothing; it says something every second. Nothing where
+    /// there is none.
+    pub fn unheard(&self) -> Duration {
+        self.shared.role.unheard()
+    }
+
     /// Takes no more connections, answers the requests that are here, and closes all collections.
     pub fn stop(self) {
         let Running { shared, stop, serving, runtime, .. } = self;
@@ -289,6 +295,9 @@ async fn watch_over(
     shared.measured.request(known(&method), matched, status.as_u16(), begun.elapsed());
     if let Some(changed) = response.extensions().get::<Changed>() {
         shared.audit.changed(changed, (&method, &path), status);
+    } else if status == StatusCode::FORBIDDEN && shared.keys.is_some() {
+        // Without keys the page of another site was noted where it was refused.
+        shared.audit.forbidden((&method, &path), status);
     }
     response
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::catalog::Catalog;
 use crate::failure::Failure;
@@ -23,12 +23,14 @@ pub(crate) struct Replica {
     has_all: AtomicBool,
     /// Why the writer was lost the last time.
     lost: Mutex<Option<String>>,
+    /// When the writer was heard last, at first when this server started.
+    heard: Mutex<Instant>,
 }
 
 impl Replica {
     pub(crate) fn new(writer: Option<String>, behind_max: Duration) -> Replica {
         let (has_all, lost) = (AtomicBool::new(false), Mutex::new(None));
-        Replica { writer, behind_max, has_all, lost }
+        Replica { writer, behind_max, has_all, lost, heard: Mutex::new(Instant::now()) }
     }
 
     /// Notes whether every collection that the writer has is here.
@@ -43,6 +45,23 @@ impl Role {
         match self {
             Role::Writer => Ok(()),
             Role::Replica(replica) => Err(Failure::read_only(replica.writer.as_deref())),
+        }
+    }
+
+    /// Notes that the writer said something.
+    pub(crate) fn note_heard(&self) {
+        if let Role::Replica(replica) = self {
+            *replica.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
+    }
+
+    /// How long the writer has said nothing; nothing where there is none.
+    pub(crate) fn unheard(&self) -> Duration {
+        match self {
+            Role::Replica(replica @ Replica { writer: Some(_), .. }) => {
+                replica.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+            }
+            _ => Duration::ZERO,
         }
     }
 

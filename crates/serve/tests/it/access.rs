@@ -64,6 +64,7 @@ fn a_key_does_what_its_scope_says_and_nothing_else() {
     server.running.stop();
     let log = fs::read_to_string(audit).unwrap();
     assert!(log.contains("\"key\":\"owner\"") && log.contains("\"status\":401"), "{log}");
+    assert!(log.contains("\"path\":\"/collections/b/points/query\",\"status\":403"), "{log}");
     assert!(made.iter().all(|(key, _)| !log.contains(key.as_str())), "no key in the log");
     assert!(!log.contains(
         "\"key\":\"reader\",\"method\":\"POST\",\"path\":\"/collections/a/points/query\""

@@ -22,7 +22,7 @@ fn bad_requests_change_nothing_and_say_why() {
     let bad = [
         ("PUT", points, with(json!([1.0])), "64"),
         ("PUT", points, with(json!(zero)), "zero"),
-        ("PUT", points, with(json!("text")), "UUID"),
+        ("PUT", points, with(json!("text")), "no list of numbers"),
         ("PUT", points, with(json!({"name": [1.0]})), "without a name"),
         ("PUT", points, json!({"points": [point(100), {"id": -1, "vector": []}]}), "negative"),
         ("PUT", points, json!({"points": [point(100), {"id": "name", "vector": []}]}), "UUID"),

@@ -3,6 +3,7 @@
 mod access;
 mod broken;
 mod changes;
+mod faces;
 mod grpc;
 mod hostile;
 mod job;

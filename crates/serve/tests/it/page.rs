@@ -81,9 +81,13 @@ fn events_have_the_figures_of_the_metrics() {
     }
     server.ok("POST", "/collections/a/points/delete?wait=true", json!({"points": [1, 2]}));
     server.refused("GET", "/collections/none", json!({}));
+    // The figures of an event are gathered one after the other, while a write may go on.
+    let log = metric(&server, "vstream_log_bytes{collection=\"a\"}");
     let event = events.wait(|event| {
         let row = &event["collections"][0];
-        row["searches"] == 50 && row["engine"]["rows"] == 998 && event["requests"]["refused"] == 1
+        let is_written =
+            row["engine"]["rows"] == 998 && row["engine"]["log_bytes"].as_f64() == Some(log);
+        is_written && row["searches"] == 50 && event["requests"]["refused"] == 1
     });
     let row = &event["collections"][0];
     assert_eq!(

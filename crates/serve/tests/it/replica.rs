@@ -61,6 +61,30 @@ fn wait_for_none(server: &Served, name: &str) {
     }
 }
 
+/// Who copies once must know that there is nobody to copy from.
+#[test]
+fn a_writer_that_says_nothing_is_noticed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let writer = Served::of(&dir.path().join("writer"));
+    writer.create("a", "Cosine");
+    let replica = Served::new(following(&dir.path().join("replica"), &writer.url("")));
+    wait_for(&replica, "a");
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(replica.running.unheard() < Duration::from_secs(3), "the writer is there");
+    assert_eq!(writer.running.unheard(), Duration::ZERO);
+    replica.running.stop();
+    writer.running.stop();
+    let alone = Served::new(following(&dir.path().join("alone"), "http://127.0.0.1:1"));
+    let until = Instant::now() + LONG;
+    while alone.running.unheard() < Duration::from_millis(500) {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let why = alone.running.lacks(Duration::ZERO).expect("nothing is here");
+    assert!(why.contains("the last error"), "{why}");
+    alone.running.stop();
+}
+
 fn ready(server: &Served) -> (u16, Json) {
     server.call("GET", "/readyz", None)
 }

@@ -279,7 +279,7 @@ def check_questions(page: Page) -> None:
     assert search(page, "[1, 2").startswith("This is no JSON")
     assert search(page, "1", "{").startswith("This is no JSON")
     assert "dimension" in search(page, "[1, 2]")
-    assert "UUID" in search(page, "nobody")
+    assert "there is no point with the id nobody" in search(page, "nobody")
     # Texts from outside are shown as texts.
     assert search(page, "1").startswith("10 points.")
     assert all("<b>" in payload for _, _, payload in cells(page, "answer"))
@@ -480,3 +480,62 @@ def test_a_job_is_shown_by_the_command_that_runs_it(
         out, _ = command.communicate(timeout=10)
         assert command.returncode == 0
         assert json.loads(out.splitlines()[-1])["vectors"] == 3600
+
+
+def built_home(folder: Path) -> Path:
+    """Return a home of the command with the jars that the build of Java left, and skip without any."""
+    target = ROOT / "java/flink/target"
+    jars = [*target.glob("vstream-flink-*.jar"), *target.glob("lib/*.jar")]
+    if len(jars) < 2 or not (target / "plugins").is_dir():
+        pytest.skip("no jars are built: make java")
+    (folder / "lib").mkdir(parents=True)
+    for jar in jars:
+        (folder / "lib" / jar.name).symlink_to(jar)
+    (folder / "plugins").symlink_to(target / "plugins")
+    return folder
+
+
+def test_the_box_asks_a_job_that_runs(browser: Browser, tmp_path: Path) -> None:
+    """Rows of a real job are found by the page, with what they carry, and by their ids."""
+    random, rows = Random(SEED), 4_000
+    vectors = [vector(random) for _ in range(rows)]
+    for name, held in [("base", vectors), ("query", vectors[:10])]:
+        body = struct.pack("<2I", len(held), DIMENSION)
+        body += b"".join(struct.pack(f"<{DIMENSION}f", *one) for one in held)
+        (tmp_path / f"{name}.fbin").write_bytes(body)
+    (tmp_path / "job.yaml").write_text(
+        "name: asked\nparallelism: 2\n"
+        f"collection: {{dimension: {DIMENSION}, metric: l2}}\n"
+        "vectors: {kind: generator, path: base.fbin, preload: 1000}\n"
+        "queries: {kind: generator, path: query.fbin}\n"
+        "workload: {ratio: {queries: 1, inserts: 1, deletes: 0}, rate: 100, duration: 60 s}\n"
+        "checkpoint: {interval: 1 s, path: checkpoints}\nreads: {}\n"
+    )
+    home = built_home(tmp_path / "home")
+    with subprocess.Popen(
+        [VSTREAM, "run", "job.yaml", "--web=127.0.0.1:0"],
+        cwd=tmp_path,
+        env=os.environ | {"VSTREAM_HOME": str(home)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as command:
+        try:
+            assert command.stderr is not None
+            page = Page(browser, command.stderr.readline().split()[-1])
+            page.wait(f"{amount('Vectors per second')} > 0", seconds=120)
+            page.wait("!document.getElementById('ask').hidden")
+            # The first rows of the stream are there once the partitions can be asked.
+            deadline = time.monotonic() + 60
+            near = json.dumps(vectors[0])
+            while not (said := search(page, near)).startswith("10 points."):
+                assert time.monotonic() < deadline, said
+                time.sleep(0.5)
+            nearest = cells(page, "answer")[0]
+            assert (nearest[0], float(nearest[1])) == ("0", 0.0), nearest
+            assert "has 2 elements" in search(page, "[1, 2]")
+            page.screenshot(SHOTS / "job-asked-light.png")
+            page.close()
+        finally:
+            command.terminate()
+            command.communicate(timeout=60)

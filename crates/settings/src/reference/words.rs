@@ -490,7 +490,7 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
         "reads",
         "host",
         "Address that each partition listens at, at a free port. Any but this machine's own needs the \
-         three files.",
+         three files. The default is `127.0.0.1`.",
     ),
     ("reads", "key-file", "File on each machine whose first line is the key that readers must know."),
     ("reads", "keystore", "PKCS#12 file on each machine with the certificate for TLS."),
@@ -499,7 +499,7 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
         "password-file",
         "File on each machine whose first line is the password of the keystore.",
     ),
-    ("reads", "connections", "Connections to each partition at most."),
+    ("reads", "connections", "Connections to each partition at most. The default is 64."),
     ("checkpoint", "interval", "Time between two checkpoints."),
     ("checkpoint", "path", "Folder of the checkpoints."),
     ("checkpoint", "timeout", "After this a checkpoint that has not completed is given up."),

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use vstream_engine::{Effort, Element, Engine, IndexKind, Journaling, Metric, Query, Scratch};
 
-use super::{journaling, put, rows, tiny, DIMENSION};
+use super::far_states::copy_tree;
+use super::{journaling, put, remote, rows, tiny, Model, DIMENSION};
 
 const IDS: u64 = 40;
 
@@ -105,6 +106,46 @@ fn check_moment(
     let (least, most) = (versions.iter().min().unwrap(), versions.iter().max().unwrap());
     assert!(most - least <= 1, "rounds {least} and {most} at one moment");
     versions
+}
+
+/// A process that ends soon after each start would else never merge.
+#[test]
+fn merges_that_a_close_left_go_on_with_the_next_write() {
+    let (dir, mut model) = (tempfile::tempdir().expect("a directory"), Model::new());
+    let builder = Engine::builder().dir(dir.path()).journaling(journaling(false));
+    let mut engine = builder.create(remote::settings()).expect("an engine");
+    let merged = |engine: &Engine| engine.stats().journal.expect("a journal").compactions;
+    // Without threads each flush begins one merge, so some flushes leave more that are due.
+    for flush in 0.. {
+        assert!(flush < 100, "no flush left a merge");
+        for id in flush * remote::BATCH..(flush + 1) * remote::BATCH {
+            remote::put(&mut engine, &mut model, id, 1);
+        }
+        engine.checkpoint().expect("a checkpoint");
+        engine.close().expect("closed");
+        let place = tempfile::tempdir().expect("a directory");
+        let copy = place.path().join("copy");
+        copy_tree(dir.path(), &copy);
+        let mut tried = Engine::open(&copy).expect("it opens");
+        tried.compact().expect("merged");
+        if merged(&tried) > 0 {
+            break;
+        }
+        engine = Engine::open(dir.path()).expect("it opens");
+    }
+    let mut engine = Engine::builder()
+        .dir(dir.path())
+        .adjust(&mut |_, journaling| journaling.background = true)
+        .open()
+        .expect("it opens");
+    remote::put(&mut engine, &mut model, 0, 2);
+    let end = Instant::now() + Duration::from_secs(300);
+    while merged(&engine) == 0 {
+        assert!(Instant::now() < end, "{:?}", engine.stats().journal);
+        std::thread::sleep(Duration::from_millis(10));
+        engine.commit().expect("a commit");
+    }
+    assert_eq!(rows(&engine), model);
 }
 
 /// Without a commit the only steps were those of a full group of the log, 1 MiB: memory was far above

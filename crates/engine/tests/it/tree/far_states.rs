@@ -40,7 +40,7 @@ fn copy_of(state: &SharedState, dir: PathBuf) -> (PathBuf, u64) {
     (dir, bytes)
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub(super) fn copy_tree(from: &Path, to: &Path) {
     std::fs::create_dir(to).expect("a directory");
     for file in std::fs::read_dir(from).expect("a list") {
         let file = file.expect("a file");

@@ -380,8 +380,8 @@ fn a_directory_knows_where_its_segments_are() {
     let (dir, far, mut model) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), Model::new());
     let address = far.path().join("level").display().to_string();
-    let level = RemoteLevel::at(&address, 100_000).expect("an address");
-    let mut engine = create(dir.path(), level, journaling(false));
+    let again = || RemoteLevel::at(&address, 100_000).expect("an address");
+    let mut engine = create(dir.path(), again(), journaling(false));
     fill(&mut engine, &mut model, 4);
     engine.place_segments().expect("placed");
     let rows = model.len() as u64;
@@ -406,6 +406,8 @@ fn a_directory_knows_where_its_segments_are() {
             Engine::open(dir.path()).map(|_| ()),
             Engine::open_read_only(dir.path()).map(|_| ()),
             verify(dir.path()).map(|_| ()),
+            // Nor by a program that says where it is.
+            Engine::builder().dir(dir.path()).remote(again()).open().map(|_| ()),
         ] {
             let refused = refused.expect_err("its folder is away");
             assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");

@@ -209,7 +209,7 @@ fn vector() -> Json {
 }
 
 fn point_id() -> Json {
-    json!({"type": ["integer", "string"], "description": "A whole number from 0, or a UUID."})
+    json!({"type": ["integer", "string"], "description": "A whole number from 0, or a UUID; or the text that a point has as its id."})
 }
 
 fn ids(most: usize) -> Json {

@@ -77,10 +77,12 @@ mod tests {
         assert_eq!(read("7").unwrap(), Near::Id(PointId::Number(7)));
         assert_eq!(read("{\"nearest\": 7}").unwrap(), Near::Id(PointId::Number(7)));
         assert_eq!(read("{\"nearest\": [1]}").unwrap(), Near::Vector(vec![1.0]));
+        // Another program may have given a point this id.
+        assert_eq!(read("\"name\"").unwrap(), Near::Id(PointId::Text("name".to_owned())));
         let other = read("{\"recommend\": {\"positive\": [7]}}").unwrap();
         assert_eq!(other, Near::Other("recommend".to_owned()));
         assert!(matches!(read("{\"nearest\": [1], \"mmr\": {}}").unwrap(), Near::Other(_)));
-        for bad in ["[1, null]", "[\"a\"]", "true", "\"name\"", "-1"] {
+        for bad in ["[1, null]", "[\"a\"]", "true", "-1"] {
             assert!(read(bad).is_err(), "{bad}");
         }
     }

@@ -77,14 +77,37 @@ fn check_count(points: usize, most: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Errors: `BAD_REQUEST` for a text that is no UUID, unless another face has given a point this id.
+fn check_new(of: &Collection, points: &[NewPoint]) -> Result<(), Failure> {
+    let foreign: Vec<_> =
+        points.iter().map(|point| &point.id).filter(|id| id.is_foreign()).collect();
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    // The rows may be on the disk.
+    tokio::task::block_in_place(|| {
+        for some in foreign.chunks(READ_ROWS_MAX) {
+            let keys = some.iter().map(|id| of.ids.row_id(id)).collect::<Result<Vec<_>, _>>()?;
+            let rows = of.get(&keys, &With::default())?;
+            if let Some((id, _)) = some.iter().zip(rows).find(|(_, row)| row.is_none()) {
+                let what = format!("the id '{id}' is no UUID: a new point has a number or a UUID");
+                return Err(Failure::bad(what));
+            }
+        }
+        Ok(())
+    })
+}
+
 impl Change {
-    /// Errors: `BAD_REQUEST` for too many points, ids of the wrong kind or a payload that is too large.
+    /// Errors: `BAD_REQUEST` for too many points, ids of the wrong kind or a payload that is too large. Blocks only if
+    /// some ids are texts of another face.
     pub(super) fn upsert(
         of: &Collection,
         points: Vec<NewPoint>,
         most: usize,
     ) -> Result<Change, Failure> {
         check_count(points.len(), most)?;
+        check_new(of, &points)?;
         let prepared = |NewPoint { id, vector, payload }: NewPoint| {
             let has_payload = !payload.is_empty();
             Ok(Prepared {

@@ -59,14 +59,16 @@ public final class AskRunner {
     private static int ask(JobReader job, BufferedReader lines, PrintStream out)
             throws IOException, InterruptedException {
         int status = 0;
+        int number = 0;
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            number++;
             if (line.isBlank()) {
                 continue;
             }
             try {
                 out.println(AnswerJson.line(job.searchLine(line), null));
             } catch (ReadRefused e) {
-                System.err.println("Refused: " + e.getMessage());
+                System.err.println("Line " + number + " is refused: " + e.getMessage());
                 status = EXIT_REFUSED;
             } catch (JobUnavailable e) {
                 System.err.println(e.getMessage());

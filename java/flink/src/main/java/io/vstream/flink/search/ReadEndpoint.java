@@ -15,6 +15,7 @@ import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.net.UnknownHostException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.security.MessageDigest;
@@ -96,12 +97,17 @@ final class ReadEndpoint implements AutoCloseable {
     /**
      * Where readers find it.
      *
-     * @param machine name of this machine for others, where it listens at all addresses
+     * @param machine name of this machine for others, where it listens at all addresses; a cluster
+     *     in one process has none
+     * @throws UnknownHostException if this machine has no name either
      */
-    ReadAddress address(String machine) {
+    ReadAddress address(String machine) throws UnknownHostException {
         InetAddress host = socket.getInetAddress();
-        return new ReadAddress(
-                host.isAnyLocalAddress() ? machine : host.getHostAddress(), socket.getLocalPort());
+        String name = host.getHostAddress();
+        if (host.isAnyLocalAddress()) {
+            name = machine.isEmpty() ? InetAddress.getLocalHost().getHostName() : machine;
+        }
+        return new ReadAddress(name, socket.getLocalPort());
     }
 
     /** All rows up to here are in the engine. */

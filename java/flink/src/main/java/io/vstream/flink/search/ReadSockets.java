@@ -8,6 +8,7 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.security.GeneralSecurityException;
 import java.security.KeyStore;
@@ -87,6 +88,8 @@ public final class ReadSockets {
                 throw new IOException(file + " is empty; its first line must be the secret.");
             }
             return line;
+        } catch (NoSuchFileException e) {
+            throw new IOException("The file of a secret is not there: " + file + ".", e);
         }
     }
 

@@ -17,6 +17,7 @@ import io.vstream.nativecore.VectorBatch;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -259,6 +260,10 @@ class ReadEndpointTest {
                                 4,
                                 null));
         assertThat(listening.host()).isEqualTo("unused");
+        // A cluster in one process has no name for others.
+        String own = endpoint.address("").host();
+        assertThat(own).isNotEmpty();
+        assertThat(InetAddress.getByName(own).isAnyLocalAddress()).isFalse();
         ReadAddress address = new ReadAddress("127.0.0.1", listening.port());
         try (Reader reader = new Reader(address, "key", certificate)) {
             assertThat(reader.ask(near(5, 9, Frontier.NONE)).rows().ids()).startsWith(5);
