@@ -196,6 +196,9 @@ public final class JobRunner {
             int stage = quiet.stage();
             if (stage >= 0) {
                 if (!warmUp && stage == GeneratorScript.GATE_PRELOAD) {
+                    if (job.vectors().generator()) {
+                        report.leaveOutAnswers();
+                    }
                     report.beginMeasured(job.vectors().generator());
                 }
                 gate.open(stage, round);

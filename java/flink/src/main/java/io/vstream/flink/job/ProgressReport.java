@@ -27,6 +27,7 @@ final class ProgressReport {
     private Histogram lastLatency = Latency.empty();
     private String lastSample = "";
     private Counts baseline;
+    private long answersBefore;
     private long measuredSince;
     private long[] lastWork = new long[0];
     private long lastAudits;
@@ -51,6 +52,13 @@ final class ProgressReport {
     void beginMeasured(boolean leaveOut) {
         if (baseline == null) {
             baseline = leaveOut ? counts() : new Counts(0, 0, 0);
+        }
+    }
+
+    /** Leaves out answers so far too: those of a run before this one, as long as queries wait. */
+    void leaveOutAnswers() {
+        if (baseline == null) {
+            answersBefore = metrics.sum(Names.ANSWERS_MEASURED);
         }
     }
 
@@ -150,7 +158,7 @@ final class ProgressReport {
                         all.upserts - before.upserts,
                         all.deletes - before.deletes,
                         all.unknownDeletes - before.unknownDeletes);
-        long queries = metrics.sum(Names.ANSWERS_MEASURED);
+        long queries = metrics.sum(Names.ANSWERS_MEASURED) - answersBefore;
         double seconds = measuredSeconds();
         ObjectNode line = JsonNodeFactory.instance.objectNode();
         line.put("type", "result");

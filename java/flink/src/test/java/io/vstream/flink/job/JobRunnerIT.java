@@ -290,10 +290,13 @@ class JobRunnerIT {
                 .put("path", vectors.toString())
                 .put("preload", 1_000)
                 .put("limit", 3_000);
+        job.putObject("queries")
+                .put("kind", "generator")
+                .put("path", DataFiles.floats(folder, "query", 10, 4).toString());
         job.putObject("workload").put("rate", 1_000).put("duration", 0);
         ((ObjectNode) job.get("workload"))
                 .putObject("ratio")
-                .put("queries", 0)
+                .put("queries", 1)
                 .put("inserts", 3)
                 .put("deletes", 1);
         job.putObject("checkpoint")
@@ -323,8 +326,9 @@ class JobRunnerIT {
         int before = result.path("preloaded").asInt();
         int since = result.path("vectors").asInt();
         assertThat(before).isGreaterThanOrEqualTo(1_000);
-        assertThat(before + since).isEqualTo(3_250);
+        assertThat(before + since).isEqualTo(2_800);
         assertThat(result.path("deletes").asInt()).isBetween(since / 3 - 2, since / 3 + 2);
+        assertThat(result.path("queries").asInt()).isBetween(since / 3 - 2, since / 3 + 2);
         assertThat(result.path("rows_per_partition")).hasSize(3);
     }
 
