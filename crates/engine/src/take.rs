@@ -25,6 +25,7 @@ use crate::journal::Journal;
 use crate::layout::{delete_bitmap_name, segment_name};
 use crate::priority::{in_order, threads};
 use crate::recovery::recover_part;
+use crate::remembered::RememberedDelete;
 use crate::settings::{IndexKind, SegmentIndex, Settings};
 use crate::translate::Translation;
 use crate::tree::{definer, is_deleted, Known, LiveSegment, Origin, SegmentEntry, Tree};
@@ -129,10 +130,27 @@ impl Engine {
                 taken += 1;
             }
         })?;
-        if let (Some(ours), Some(theirs)) = (&mut self.remembered, &source.rows.remembered) {
-            theirs.list().into_iter().for_each(|delete| ours.note(delete));
+        if let Some(error) = failed {
+            return Err(error);
         }
-        failed.map_or(Ok(taken), Err)
+        if let Some(theirs) = &source.rows.remembered {
+            theirs.list().into_iter().try_for_each(|delete| self.take_remembered(delete))?;
+        }
+        Ok(taken)
+    }
+
+    /// Remembers a delete of another engine, if this one remembers any. It is logged: the next checkpoint may be far, and
+    /// states and the next opening have only logs until then.
+    fn take_remembered(&mut self, delete: RememberedDelete) -> Result<(), Error> {
+        let Some(ours) = &mut self.remembered else { return Ok(()) };
+        let RememberedDelete { id, version, .. } = delete;
+        // A row that is there says itself which upserts come too late.
+        let is_news = ours.version_of(id) < Some(version) && self.tree.writer().find(id).is_none();
+        if let (Some(journal), true) = (&mut self.journal, is_news) {
+            journal.remember(id, version)?;
+        }
+        ours.note(delete);
+        Ok(())
     }
 
     /// Opens a shared state whose rows fit this collection.

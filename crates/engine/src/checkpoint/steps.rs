@@ -68,6 +68,8 @@ pub(crate) struct Checkpoints {
     failed_when: Instant,
     /// LSN before the first record of the newest log; unknown until the writer has switched to it.
     begun: Option<u64>,
+    /// Number of the newest log that the writer has switched to.
+    begun_log: u64,
     count: u64,
     failure: Option<String>,
     /// Rows came that no log has, and no image of them is published yet: until one is, the files are no
@@ -110,6 +112,7 @@ impl Checkpoints {
     ) -> Checkpoints {
         let image = manifest.base.image.as_ref();
         let newest = image.map_or(0, |image| image.newest().number);
+        let begun_log = manifest.last_log();
         Checkpoints {
             journaling: manifest.journaling,
             versions: Arc::new(VersionSet::new(directory, manifest)),
@@ -121,6 +124,7 @@ impl Checkpoints {
             failed_at: 0,
             failed_when: Instant::now(),
             begun: is_new,
+            begun_log,
             count: 0,
             failure: None,
             is_owed: false,
@@ -186,7 +190,7 @@ impl Checkpoints {
         let switched = running.switched.take().expect("not yet switched");
         let (spare, number) = spare;
         if log.rotate(spare).is_ok() {
-            self.begun = Some(state.lsn);
+            (self.begun, self.begun_log) = (Some(state.lsn), number);
             self.logs.begin(number);
             let (capture, remembered) = (rows.capture(), rows.remembered());
             let (is_whole, logged) = (false, log.ticket(state.lsn));
@@ -334,7 +338,7 @@ impl Checkpoints {
     fn rotate(&mut self, log: &Log, state: State) -> Result<u64, Error> {
         let (spare, number) = self.versions.prepare(state)?;
         log.rotate(spare)?;
-        self.begun = Some(state.lsn);
+        (self.begun, self.begun_log) = (Some(state.lsn), number);
         self.logs.begin(number);
         Ok(number)
     }
@@ -358,7 +362,9 @@ impl Checkpoints {
                 Err(_) => running.switched = None,
             }
         }
-        if self.begun != Some(state.lsn) {
+        // A checkpoint that was given up may have left a log that the manifest names and nobody writes.
+        let is_newest = self.begun_log == self.versions.manifest().last_log();
+        if self.begun != Some(state.lsn) || !is_newest {
             self.rotate(log, state)?;
         }
         log.force();

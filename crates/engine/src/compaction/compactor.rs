@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -101,11 +102,15 @@ impl Compactor {
         stop: &AtomicBool,
     ) -> Result<Option<MergeBegun>, Error> {
         let Some(plan) = self.take_plan(occasion) else { return Ok(None) };
-        let merged = match plan.kind {
+        let merge = || match plan.kind {
             Kind::Drop => Ok(Merged::drop_of(&plan)),
             Kind::Graph => Merged::write_graph(&plan, &self.versions, stop),
             Kind::Whole | Kind::Deltas | Kind::Range => Merged::write(&plan, &self.versions, stop),
         };
+        // Its segments must not be taken for busy for ever, and somebody must hear of it.
+        let merged = catch_unwind(AssertUnwindSafe(merge)).unwrap_or_else(|_| {
+            Err(Error::internal("the thread of a merge panicked: report the defect"))
+        });
         let begun = merged.and_then(|merged| match self.open(&merged) {
             Ok(live) => Ok(MergeBegun { merged, live }),
             Err(error) => {

@@ -16,6 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use vstream_store::remote::TierCounts;
+use vstream_store::ErrorKind as StoreErrorKind;
 
 use crate::error::Error;
 use crate::layout::segment_name;
@@ -42,6 +43,11 @@ pub struct RemoteStats {
     pub counts: TierCounts,
     /// Why the last round failed, if it did.
     pub failure: Option<String>,
+}
+
+/// True for an error that the next file need not meet: this one is too long, or damaged.
+fn is_of_file(kind: StoreErrorKind) -> bool {
+    matches!(kind, StoreErrorKind::Invalid | StoreErrorKind::Corrupt)
 }
 
 /// Places the segments of an engine. The engine and its thread share it.
@@ -89,7 +95,7 @@ impl Placement {
             parts.push(Part { temperature, bytes: file.bytes, is_held: file.is_near });
             segments.push((number, name));
         }
-        let mut copied = 0;
+        let (mut copied, mut failed) = (0, None);
         for step in plan_moves(&parts, tiers.local_bytes) {
             if !keep_going() {
                 break;
@@ -112,12 +118,14 @@ impl Placement {
                     }
                 }
                 // A merge has replaced it meanwhile.
-                Err(error) if error.kind() == vstream_store::ErrorKind::NotFound => {}
+                Err(error) if error.kind() == StoreErrorKind::NotFound => {}
+                // One file that cannot be moved keeps no other where it is.
+                Err(error) if is_of_file(error.kind()) => failed = failed.or(Some(error)),
                 Err(error) => return Err(error.into()),
             }
         }
         self.drop_retired(tiers, keep_going)?;
-        Ok(copied)
+        failed.map_or(Ok(copied), |error| Err(error.into()))
     }
 
     /// Removes segments from the directory that were merged, have a far copy, and are named by shared
@@ -127,7 +135,7 @@ impl Placement {
             if tiers.files.keeps_pointers() && tiers.files.has_far_copy(&name) && keep_going() {
                 match tiers.files.send(&name, keep_going) {
                     // Its last state is gone.
-                    Err(error) if error.kind() == vstream_store::ErrorKind::NotFound => {}
+                    Err(error) if error.kind() == StoreErrorKind::NotFound => {}
                     done => drop(done?),
                 }
             }

@@ -45,6 +45,8 @@ struct Queue {
     bytes: usize,
     /// The next log, and how many of the groups come before it.
     next: Option<(Spare, usize)>,
+    /// A pass that is under way ends with the change to the next log.
+    changes_log: bool,
     /// LSN of the last record that is on the disk, or that no one will sync any more.
     synced: u64,
     /// Whether a sync is wanted, whatever the durability.
@@ -66,6 +68,7 @@ impl Log {
             groups: VecDeque::new(),
             bytes: 0,
             next: None,
+            changes_log: false,
             forced: false,
             failed: None,
             next_sync: None,
@@ -148,7 +151,7 @@ impl Log {
             queue.pass(true)?;
             return queue.writer.as_mut().expect("no pass is under way").rotate(next);
         }
-        while queue.next.is_some() && queue.failed.is_none() {
+        while (queue.next.is_some() || queue.changes_log) && queue.failed.is_none() {
             queue = wait(&self.shared.done, queue);
         }
         if let Some(error) = &queue.failed {
@@ -247,6 +250,7 @@ impl Shared {
     fn background_pass<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
         let mut writer = queue.writer.take().expect("one thread writes");
         let next = queue.next.take();
+        queue.changes_log = next.is_some();
         let before = next.as_ref().map_or(queue.groups.len(), |(_, before)| *before);
         let mut groups: VecDeque<Group> = queue.groups.drain(..before).collect();
         let taken: usize = groups.iter().map(Group::bytes).sum();
@@ -267,6 +271,11 @@ impl Shared {
         queue.synced = writer.synced();
         queue.writer = Some(writer);
         queue.bytes -= taken - groups.iter().map(Group::bytes).sum::<usize>();
+        queue.changes_log = false;
+        if let Some((_, before)) = &mut queue.next {
+            // Groups that could not be written come first again.
+            *before += groups.len();
+        }
         let pushed = std::mem::replace(&mut queue.groups, groups);
         queue.groups.extend(pushed);
         if kept.is_some() {
@@ -321,3 +330,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

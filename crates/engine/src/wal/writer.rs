@@ -56,7 +56,7 @@ impl Spare {
     }
 
     /// Returns the writer of this log, which is still empty.
-    fn writer(self, lsn: u64) -> LogWriter {
+    pub(super) fn writer(self, lsn: u64) -> LogWriter {
         let Spare { file, log, previous } = self;
         LogWriter { file, log, previous, written: lsn, synced: lsn, sealed: Vec::new() }
     }

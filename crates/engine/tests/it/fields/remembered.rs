@@ -126,11 +126,27 @@ fn deletes_go_with_the_rows() {
         std::fs::copy(&file.path, to.path().join(&file.name)).expect("copied");
     }
     drop(state);
+    let there_too = |engine: &mut Engine| {
+        assert_eq!(engine.stats().deletes_remembered, 501);
+        for id in [0, 499, 500] {
+            assert_eq!(put(engine, id, 19), Applied::Stale, "row {id}");
+        }
+    };
     let mut taken = Engine::create(settings(None)).expect("an engine");
     assert_eq!(taken.take_shared(to.path(), &|_| true), Ok(1_499));
-    assert_eq!(taken.stats().deletes_remembered, 501);
+    there_too(&mut taken);
     for id in [0, 499, 500] {
-        assert_eq!(put(&mut taken, id, 19), Applied::Stale, "row {id}");
         assert_eq!(put(&mut taken, id, 20), Applied::Inserted, "row {id}");
     }
+    // They are durable as the rows are, before any checkpoint.
+    let durable = tempfile::tempdir().expect("a third");
+    let builder = || Engine::builder().dir(durable.path()).journaling(journaling(false));
+    let mut taken = builder().create(settings(None)).expect("an engine");
+    assert_eq!(taken.take_shared(to.path(), &|_| true), Ok(1_499));
+    taken.commit().expect("durable");
+    there_too(&mut taken);
+    drop(taken);
+    let mut opened = builder().open().expect("opened");
+    assert_eq!(opened.stats().index.live, 1_499);
+    there_too(&mut opened);
 }

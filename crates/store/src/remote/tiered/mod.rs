@@ -103,7 +103,7 @@ struct Known {
     /// Files that stay here while others copy them, and how many do.
     lent: HashMap<String, usize>,
     /// Far copies of the directory before this one, whose files are gone here.
-    left: Vec<String>,
+    left: Vec<Doomed>,
     /// True if no far copy may be deleted any more.
     is_over: bool,
     open: HashMap<String, Vec<Weak<TieredFile>>>,
@@ -492,7 +492,9 @@ impl Files for Tiered {
         let copy = known.far.remove(name);
         let was_far = copy.is_some();
         match copy {
-            Some(FarCopy { owner: Owner::Before, name: copy, .. }) => known.left.push(copy),
+            Some(FarCopy { owner: Owner::Before, name: copy, .. }) => {
+                known.left.push(Doomed { copy, open });
+            }
             Some(FarCopy { owner: Owner::Nobody, .. }) => {}
             Some(FarCopy { name: copy, .. }) => known.doom(name, Doomed { copy, open }),
             None if known.moving.contains(name) => {

@@ -119,8 +119,8 @@ impl Tiered {
         for copy in known.far.values_mut().filter(|copy| copy.owner == Owner::Before) {
             copy.owner = Owner::This;
         }
-        for copy in std::mem::take(&mut known.left) {
-            known.doom(&copy.clone(), Doomed { copy, open: Vec::new() });
+        for left in std::mem::take(&mut known.left) {
+            known.doom(&left.copy.clone(), left);
         }
     }
 
