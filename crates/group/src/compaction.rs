@@ -43,7 +43,8 @@ struct Rows {
 /// * `inputs`: newest first.
 /// * `is_bottom`: true if there is no older run, so that dropped groups have nothing to hide.
 /// * `forget_before`: tombstones that were made before this second are forgotten. The caller gives
-///   0 unless `is_bottom`, because tombstones hide rows of older runs.
+///   0 unless the runs hold every row there is: tombstones hide rows of older runs, and older rows that came late
+///   in newer ones.
 /// * `given_up`: looked at before each group; if true, the merge fails with `Unavailable`.
 ///
 /// Cost: one pass over the inputs, past the cache; memory of a part per input.

@@ -16,6 +16,8 @@
 //! `synced` is the length of the log at its last sync. Bytes that are no frame are the torn end of
 //! the log if no later frame says that they were synced; else the log was damaged.
 
+use std::collections::VecDeque;
+
 use vstream_attribute::{Fields, PayloadChange, Update, PAYLOAD_BYTES_MAX};
 use vstream_store::blocks::{seal, unseal, BlockAddress, CHECKSUM_BYTES};
 use vstream_store::{Access, Error as StoreError, FileStore, LogFile, Range, Store};
@@ -53,6 +55,8 @@ pub(crate) struct Log {
     file: LogFile,
     identity: u64,
     synced: u64,
+    /// Frames that had no room, the oldest first.
+    full: VecDeque<Vec<u8>>,
     /// Records of the next frame, behind room for its head.
     frame: Vec<u8>,
 }
@@ -73,7 +77,7 @@ impl Log {
         seal(address(identity, 0), &mut header);
         file.append(&header)?;
         file.sync()?;
-        Ok(Log { synced: file.bytes(), file, identity, frame: vec![0; FRAME_HEAD] })
+        Ok(Log { synced: file.bytes(), file, identity, full: VecDeque::new(), frame: empty() })
     }
 
     /// Continues a log behind its last whole frame.
@@ -84,33 +88,31 @@ impl Log {
         bytes: u64,
     ) -> Result<Log, Error> {
         let file = store.reopen_log(name, bytes, 0)?;
-        Ok(Log { synced: bytes, file, identity, frame: vec![0; FRAME_HEAD] })
+        Ok(Log { synced: bytes, file, identity, full: VecDeque::new(), frame: empty() })
     }
 
     /// Adds a record to the next frame. Errors: those of the file; the record is kept.
     pub(crate) fn push(&mut self, record: &Record<'_>) -> Result<(), Error> {
         put_record(&mut self.frame, record);
-        if self.frame.len() >= FRAME_BYTES {
-            self.write()?;
-        }
-        Ok(())
-    }
-
-    /// Appends the frame. Errors: `Full`, after which it can be tried again, and those that poison
-    /// the store.
-    fn write(&mut self) -> Result<(), Error> {
-        let records = self.frame.len() - FRAME_HEAD;
-        if records == 0 {
+        if self.frame.len() < FRAME_BYTES {
             return Ok(());
         }
-        self.frame[..4].copy_from_slice(&FRAME_MAGIC.to_le_bytes());
-        self.frame[4..8].copy_from_slice(&(records as u32).to_le_bytes());
-        self.frame[8..FRAME_HEAD].copy_from_slice(&self.synced.to_le_bytes());
-        let unsealed = self.frame.len();
-        seal(address(self.identity, self.file.bytes()), &mut self.frame);
-        let appended = self.file.append(&self.frame);
-        self.frame.truncate(if appended.is_ok() { FRAME_HEAD } else { unsealed });
-        Ok(appended?)
+        let written = self.write();
+        if written.is_err() {
+            // No frame may have more than replay takes, however much waits.
+            self.full.push_back(std::mem::replace(&mut self.frame, empty()));
+        }
+        written
+    }
+
+    /// Appends all frames. Errors: `Full`, after which it can be tried again, and those that poison
+    /// the store.
+    fn write(&mut self) -> Result<(), Error> {
+        while let Some(frame) = self.full.front_mut() {
+            append(&mut self.file, (self.identity, self.synced), frame)?;
+            self.full.pop_front();
+        }
+        append(&mut self.file, (self.identity, self.synced), &mut self.frame)
     }
 
     /// Makes all records durable.
@@ -125,8 +127,33 @@ impl Log {
 
     /// Bytes of the log and of records that wait.
     pub(crate) fn bytes(&self) -> u64 {
-        self.file.bytes() + (self.frame.len() - FRAME_HEAD) as u64
+        let waiting = self.full.iter().chain([&self.frame]);
+        self.file.bytes() + waiting.map(|frame| (frame.len() - FRAME_HEAD) as u64).sum::<u64>()
     }
+}
+
+/// A frame without records.
+fn empty() -> Vec<u8> {
+    vec![0; FRAME_HEAD]
+}
+
+/// Appends a frame and empties it, if it has records. Errors: those of the file; the frame is as it was.
+fn append(
+    file: &mut LogFile,
+    (identity, synced): (u64, u64),
+    frame: &mut Vec<u8>,
+) -> Result<(), Error> {
+    let unsealed = frame.len();
+    if unsealed == FRAME_HEAD {
+        return Ok(());
+    }
+    frame[..4].copy_from_slice(&FRAME_MAGIC.to_le_bytes());
+    frame[4..8].copy_from_slice(&((unsealed - FRAME_HEAD) as u32).to_le_bytes());
+    frame[8..FRAME_HEAD].copy_from_slice(&synced.to_le_bytes());
+    seal(address(identity, file.bytes()), frame);
+    let appended = file.append(frame);
+    frame.truncate(if appended.is_ok() { FRAME_HEAD } else { unsealed });
+    Ok(appended?)
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {
@@ -348,3 +375,6 @@ fn synced_frame_after(
     }
     Ok(None)
 }
+
+#[cfg(test)]
+mod tests;

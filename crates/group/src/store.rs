@@ -82,6 +82,8 @@ pub struct GroupStore {
     opened: OpenedGroups,
     /// The merge under way, and whether it was given up.
     merging: Weak<AtomicBool>,
+    /// The merge that began last forgets deletes.
+    is_forgetting: bool,
     /// Held until the store is dropped.
     _lock: Option<DirectoryLock>,
 }
@@ -145,6 +147,7 @@ impl GroupStore {
             merged_bytes: 0,
             opened: OpenedGroups::default(),
             merging: Weak::new(),
+            is_forgetting: false,
             _lock: None,
         })
     }
@@ -261,18 +264,31 @@ impl GroupStore {
         }
         let bytes: Vec<u64> = self.manifest.runs.iter().map(|run| run.bytes).collect();
         let range = plan(&bytes, self.settings.fanout)?;
-        Some(self.compaction_of(range))
+        if range.end < bytes.len() {
+            return Some(self.compaction_of(range));
+        }
+        // It reaches the oldest run, so it takes all rows there are: else it could forget no delete. Where memory does
+        // not become a run it forgets none.
+        let _ = self.flush();
+        Some(self.compaction_of(0..self.manifest.runs.len()))
     }
 
     fn compaction_of(&mut self, range: std::ops::Range<usize>) -> Compaction {
         let number = self.take_number();
         let token = Arc::new(AtomicBool::new(false));
         self.merging = Arc::downgrade(&token);
+        let view = self.view.load_full();
+        // A newer place may have an older row of a deleted id, which came late.
+        let is_all = range == (0..view.runs.len()) && view.memtable.groups().is_empty();
+        let is_bottom = range.end == view.runs.len();
+        let inputs = view.runs[range].to_vec();
+        let forget_before = self.forget_before(is_all);
+        self.is_forgetting = forget_before > 0 && inputs.iter().any(|run| run.tombstones() > 0);
         Compaction {
             store: self.store.clone(),
-            is_bottom: range.end == self.manifest.runs.len(),
-            forget_before: self.forget_before(range.end == self.manifest.runs.len()),
-            inputs: self.view.load().runs[range].to_vec(),
+            is_bottom,
+            forget_before,
+            inputs,
             number,
             header: self.header(number),
             thresholds: Thresholds {
@@ -283,9 +299,15 @@ impl GroupStore {
         }
     }
 
-    fn forget_before(&self, is_bottom: bool) -> u32 {
+    /// True while a merge forgets deletes.
+    fn forgets(&self) -> bool {
+        self.is_forgetting && self.merging.strong_count() > 0
+    }
+
+    /// * `is_all`: the merge has every row there is.
+    fn forget_before(&self, is_all: bool) -> u32 {
         match self.settings.deletes_remembered {
-            _ if !is_bottom => 0,
+            _ if !is_all => 0,
             // Also those of this second.
             None => u32::MAX,
             // A delete of second s is older than n - s - 1 seconds in second n.

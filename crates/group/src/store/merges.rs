@@ -180,3 +180,64 @@ fn groups_of_one_run_are_copied() {
         assert_eq!((stats.runs, stats.rows, stats.tombstones), (1, 3061, 0), "{at}");
     }
 }
+
+/// An upsert that is older than the delete of its id changes nothing, wherever it waits while runs are merged, until a
+/// merge of all rows has forgotten the delete.
+#[test]
+fn a_late_upsert_stays_hidden_until_a_merge_of_all_rows() {
+    let mut filled = filled(3, settings(Metric::L2, 16, Bound::Proven));
+    let store = &mut filled.store;
+    let vector = [1.0; 16];
+    let upsert = |store: &mut GroupStore, version: u64| {
+        let row = RowRef { id: 1, version, vector: &vector, fields: Fields::NONE };
+        store.upsert("small", &row).unwrap()
+    };
+    let versions = |store: &GroupStore| -> Vec<u64> {
+        let answer = store.reader().search("small", &GroupQuery::nearest(&vector, 10)).unwrap();
+        answer.rows.iter().map(|hit| hit.row.version).collect()
+    };
+    let merge = |store: &mut GroupStore, range: std::ops::Range<usize>| {
+        let merged = store.compaction_of(range).run().unwrap();
+        store.finish_compaction(merged).unwrap();
+    };
+    upsert(store, 5);
+    store.flush().unwrap();
+    store.delete("small", 1, 10).unwrap();
+    store.flush().unwrap();
+    assert!(upsert(store, 7), "nobody looks whether a run hides it");
+    merge(store, 0..2);
+    assert_eq!((versions(store), store.stats().tombstones), (vec![], 1), "it is in memory");
+    store.flush().unwrap();
+    merge(store, 1..2);
+    assert_eq!((versions(store), store.stats().tombstones), (vec![], 1), "it is in a newer run");
+    // A merge of all rows forgets the delete, and the rows that it hid with it.
+    let begun = store.compaction_of(0..2);
+    assert!(!upsert(store, 8), "it comes while the delete is being forgotten");
+    let merged = begun.run().unwrap();
+    store.finish_compaction(merged).unwrap();
+    assert_eq!((versions(store), store.stats().tombstones), (vec![], 0));
+    assert!(upsert(store, 9));
+    assert_eq!(versions(store), [9]);
+}
+
+/// The merges that a store chooses forget deletes, also while rows come in between.
+#[test]
+fn a_chosen_merge_that_reaches_the_oldest_run_forgets_deletes() {
+    let mut filled = filled(4, settings(Metric::L2, 16, Bound::Proven));
+    let fanout = filled.store.settings().fanout as u64;
+    for turn in 0..fanout {
+        for id in 0..20 {
+            filled.upsert("small", 20 * turn + id);
+        }
+        if turn > 0 {
+            filled.delete("small", 20 * (turn - 1));
+        }
+        filled.store.flush().unwrap();
+    }
+    filled.upsert("small", 9_999);
+    assert!(filled.store.stats().tombstones > 0);
+    assert!(filled.store.compact().unwrap());
+    let stats = filled.store.stats();
+    assert_eq!((stats.runs, stats.tombstones, stats.memtable_rows), (1, 0, 0));
+    filled.check("after the merge");
+}

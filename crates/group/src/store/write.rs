@@ -80,7 +80,8 @@ impl Condition<'_> {
 
 impl GroupStore {
     /// Adds or replaces a row. False if there is a newer version among the new rows; in runs, a newer
-    /// version keeps hiding this one.
+    /// version keeps hiding this one. False for that, too, while a merge forgets deletes, which takes a look-up
+    /// in every run that holds the group.
     ///
     /// Cost: a few microseconds, and a flush when the memory is full; in a store of string ids a
     /// look-up in every run that holds the group as well, which is cheap for many rows of a group in
@@ -93,6 +94,13 @@ impl GroupStore {
         let id = RowId { id: row.id, check: row.fields.check };
         if !self.is_free(group, id)? {
             return Err(other_text(row.fields.name));
+        }
+        if self.forgets() {
+            // The merge has not this row, and would forget the delete that hides it.
+            let found = self.find(group, row.id)?;
+            if found.is_some_and(|found| found.version > row.version) {
+                return Ok(false);
+            }
         }
         let content = Some(Content { vector: &vector, fields: row.fields });
         self.put(group, StoredRow { id: row.id, version: row.version, content, deleted_at: 0 })
