@@ -71,8 +71,8 @@ pub(crate) fn serve(arguments: ServeArguments) -> Result<(), Failure> {
         "A page that shows how it is doing: {scheme}://{}/ui/",
         running.address
     ))?;
-    for broken in &running.broken {
-        text::print_line(&format!("Not served: {broken}"))?;
+    for why in &running.not_served {
+        text::print_line(&format!("Not served: {why}"))?;
     }
     if let Some(metrics) = running.metrics {
         text::print_line(&format!("Metrics at http://{metrics}/metrics"))?;

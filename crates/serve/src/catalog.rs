@@ -4,8 +4,9 @@
 //! dropped has a name that no collection can have, so a crash leaves none in part. One that does not open
 //! stays as it is: requests for it are told why, and the others are served.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock, RwLockWriteGuard};
 
@@ -34,9 +35,9 @@ const COPIES: &str = ".vstream-replica";
 
 /// The file that a store of isolated groups has (`vstream-group`).
 const GROUPS: &str = "GROUPS";
-/// What of such a store is said.
+/// What of such a store is said, after its name.
 const NO_GROUPS: &str =
-    "isolated groups, which a server does not serve: ask them in Python or in Rust";
+    "holds isolated groups, which a server does not serve: ask them in Python or in Rust";
 
 /// The collections of a folder.
 pub(crate) struct Catalog {
@@ -48,6 +49,8 @@ pub(crate) struct Catalog {
     collections: RwLock<BTreeMap<String, Arc<Collection>>>,
     /// Collections that did not open, with the reason; of a store also those of which an older push is served.
     broken: RwLock<BTreeMap<String, String>>,
+    /// Folders that hold isolated groups: nothing is wrong with them, and no server serves them.
+    groups: BTreeSet<String>,
     /// Held while a collection is made or dropped.
     changing: Mutex<()>,
     /// Counts collections that were made or dropped.
@@ -56,9 +59,9 @@ pub(crate) struct Catalog {
 
 impl Catalog {
     /// Opens all collections of a folder, which is made if absent; of a folder that is a collection
-    /// itself, that one. Errors: `INTERNAL_SERVER_ERROR` if the folder cannot be read,
-    /// `SERVICE_UNAVAILABLE` if others hold all collections, and any error of a collection that would be
-    /// served alone.
+    /// itself, that one. Errors: `INTERNAL_SERVER_ERROR` if the folder cannot be read, `BAD_REQUEST` if it is
+    /// isolated groups or has nothing but pushes, `SERVICE_UNAVAILABLE` if others hold all collections, and any
+    /// error of a collection that would be served alone.
     pub(crate) fn open(
         directory: &Path,
         limits: &Limits,
@@ -70,9 +73,10 @@ impl Catalog {
             fs::create_dir_all(directory).map_err(unreadable)?;
         }
         if directory.join(GROUPS).is_file() {
-            return Err(Failure::bad(format!("{} holds {NO_GROUPS}", directory.display())));
+            return Err(Failure::bad(format!("{} {NO_GROUPS}", directory.display())));
         }
-        let (mut collections, mut broken) = (BTreeMap::new(), Vec::new());
+        let (mut collections, mut broken, mut groups) =
+            (BTreeMap::new(), Vec::new(), BTreeSet::new());
         let is_one = is_served(directory, how);
         if is_one {
             let name = directory.canonicalize().map_err(unreadable)?;
@@ -87,8 +91,7 @@ impl Catalog {
                 } else if name.starts_with(HIDDEN) {
                     // Whatever it is, it is not ours.
                 } else if path.join(GROUPS).is_file() {
-                    let what = format!("the collection '{name}' holds {NO_GROUPS}");
-                    broken.push((name, Failure::bad(what)));
+                    groups.insert(name);
                 } else if path.is_dir() && is_served(&path, how) {
                     match opened(&name, &path, how) {
                         Ok(collection) => drop(collections.insert(name, Arc::new(collection))),
@@ -105,7 +108,11 @@ impl Catalog {
             }
         }
         // One that does not open is a collection too, whose rows may yet be saved.
-        mark(directory, how, collections.is_empty() && broken.is_empty())?;
+        let is_empty = collections.is_empty() && broken.is_empty() && groups.is_empty();
+        if is_empty {
+            refuse_pushes(directory)?;
+        }
+        mark(directory, how, is_empty)?;
         Ok(Catalog {
             directory: directory.to_owned(),
             collections_max: limits.collections,
@@ -115,6 +122,7 @@ impl Catalog {
             broken: RwLock::new(
                 broken.into_iter().map(|(name, failure)| (name, failure.message)).collect(),
             ),
+            groups,
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
         })
@@ -132,6 +140,7 @@ impl Catalog {
             is_collection: true,
             collections: RwLock::new(BTreeMap::from([(job.collection.clone(), collection)])),
             broken: RwLock::default(),
+            groups: BTreeSet::new(),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
         })
@@ -146,6 +155,7 @@ impl Catalog {
             is_collection: false,
             collections: RwLock::default(),
             broken: RwLock::default(),
+            groups: BTreeSet::new(),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
         }
@@ -190,12 +200,20 @@ impl Catalog {
         }
     }
 
-    /// The collection of a name. Errors: `NOT_FOUND`, and `SERVICE_UNAVAILABLE` if it did not open.
+    /// The collection of a name. Errors: `NOT_FOUND`, `SERVICE_UNAVAILABLE` if it did not open, and
+    /// `BAD_REQUEST` for isolated groups.
     pub(crate) fn get(&self, name: &str) -> Result<Arc<Collection>, Failure> {
         self.find(name).ok_or_else(|| match self.broken().get(name) {
             Some(why) => self.does_not_open(why),
+            None if self.groups.contains(name) => Failure::bad(holds_groups(name)),
             None => Failure::no_collection(name),
         })
+    }
+
+    /// Why folders here are not served: collections that did not open, and isolated groups. A sentence each.
+    pub(crate) fn not_served(&self) -> Vec<String> {
+        let groups = self.groups.iter().map(|name| holds_groups(name));
+        self.broken().into_values().chain(groups).collect()
     }
 
     /// Collections that did not open, with the reason, by name.
@@ -209,9 +227,6 @@ impl Catalog {
 
     /// * `why`: names the collection.
     fn does_not_open(&self, why: &str) -> Failure {
-        if why.ends_with(NO_GROUPS) {
-            return Failure::bad(why);
-        }
         let is_pushed = self.directory.as_os_str().is_empty();
         Failure::busy(match is_pushed {
             true => format!("{why}. It is served when another one is pushed that does"),
@@ -219,9 +234,11 @@ impl Catalog {
         })
     }
 
-    /// True if there is a collection of a name, whether it opened or not.
+    /// True if nothing else can have a name: that of a collection, whether it opened or not, or of isolated
+    /// groups.
     pub(crate) fn is_there(&self, name: &str) -> bool {
-        self.broken().contains_key(name) || self.find(name).is_some()
+        let is_collection = self.broken().contains_key(name) || self.find(name).is_some();
+        is_collection || self.groups.contains(name)
     }
 
     /// The names of all collections, those that did not open among them, in order.
@@ -267,6 +284,11 @@ impl Catalog {
     ) -> Result<(), Failure> {
         check_name(name)?;
         self.check_changes()?;
+        let (catalog, name) = (self.clone(), name.to_owned());
+        to_its_end(async move { catalog.create_now(&name, settings).await }).await
+    }
+
+    async fn create_now(&self, name: &str, settings: Settings) -> Result<(), Failure> {
         let _changing = self.changing.lock().await;
         if self.is_there(name) {
             let what = format!("the collection '{name}' is there already");
@@ -281,6 +303,10 @@ impl Catalog {
             let (hidden, path) =
                 (directory.join(format!("{MAKING}{owned}")), directory.join(&owned));
             let broken = |error: std::io::Error| Failure::broken(format!("{owned}: {error}"));
+            if path.exists() {
+                let what = format!("there is something else of the name '{owned}' in the folder");
+                return Err(Failure::conflict(what));
+            }
             if hidden.exists() {
                 fs::remove_dir_all(&hidden).map_err(broken)?;
             }
@@ -293,24 +319,38 @@ impl Catalog {
         Ok(())
     }
 
-    /// Drops a collection and its files; false if there is none. Requests that hold it end first. Errors:
-    /// `BAD_REQUEST` where the folder is a collection itself, `SERVICE_UNAVAILABLE` for one that did not
-    /// open: its rows may yet be saved.
+    /// Drops a collection and its files; false if there is none. Requests that hold it end first. A copy that does
+    /// not open is dropped too. Errors:
+    /// `BAD_REQUEST` where the folder is a collection itself and for isolated groups, `SERVICE_UNAVAILABLE` for
+    /// one that did not open: its rows may yet be saved.
     pub(crate) async fn drop(self: &Arc<Catalog>, name: &str) -> Result<bool, Failure> {
         self.check_changes()?;
-        if let Some(why) = self.broken().get(name) {
+        if self.groups.contains(name) {
+            return Err(Failure::bad(holds_groups(name)));
+        }
+        let (catalog, name) = (self.clone(), name.to_owned());
+        to_its_end(async move { catalog.drop_now(&name).await }).await
+    }
+
+    async fn drop_now(&self, name: &str) -> Result<bool, Failure> {
+        let _changing = self.changing.lock().await;
+        let why = self.broken().remove(name);
+        if let (Some(why), Opening::Writer) = (&why, self.how) {
             return Err(self.does_not_open(why));
         }
-        let _changing = self.changing.lock().await;
         let taken = {
             let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
             collections.remove(name)
         };
-        let Some(taken) = taken else { return Ok(false) };
+        if taken.is_none() && why.is_none() {
+            return Ok(false);
+        }
         self.changes.send_modify(|count| *count += 1);
         let (directory, owned, how) = (self.directory.clone(), name.to_owned(), self.how);
         let done = blocking(move || {
-            taken.writes.close();
+            if let Some(taken) = taken {
+                taken.writes.close();
+            }
             if how == Opening::ReadOnly {
                 return Ok(true);
             }
@@ -320,9 +360,12 @@ impl Catalog {
         });
         let done: Result<bool, Failure> = done.await?;
         let is_there = self.directory.join(name).exists();
-        if let (Err(failure), true) = (&done, is_there) {
+        match &done {
             // It is closed, and its files are still there.
-            self.broken_mut().insert(name.to_owned(), failure.message.clone());
+            Err(failure) if is_there => {
+                drop(self.broken_mut().insert(name.to_owned(), failure.message.clone()));
+            }
+            _ => drop(self.broken_mut().remove(name)),
         }
         done
     }
@@ -344,6 +387,15 @@ impl Catalog {
         complete: impl FnOnce(&Path) -> Result<(), Failure> + Send + 'static,
     ) -> Result<Arc<Collection>, Failure> {
         check_name(name)?;
+        let (catalog, name) = (self.clone(), name.to_owned());
+        to_its_end(async move { catalog.replace_now(&name, complete).await }).await
+    }
+
+    async fn replace_now(
+        &self,
+        name: &str,
+        complete: impl FnOnce(&Path) -> Result<(), Failure> + Send + 'static,
+    ) -> Result<Arc<Collection>, Failure> {
         let _changing = self.changing.lock().await;
         let (directory, owned, how) = (self.directory.clone(), name.to_owned(), self.how);
         let old = self.find(name);
@@ -369,6 +421,7 @@ impl Catalog {
         });
         let made = Arc::new(made.await??);
         self.serve(made.clone());
+        self.broken_mut().remove(name);
         Ok(made)
     }
 
@@ -391,6 +444,34 @@ impl Catalog {
     pub(crate) fn close(&self) {
         self.all().iter().for_each(|collection| collection.writes.close_flushed());
     }
+}
+
+/// Errors: `BAD_REQUEST` if a folder without collections has what was pushed to it: by its path it would be served as
+/// an empty one.
+fn refuse_pushes(directory: &Path) -> Result<(), Failure> {
+    let (Some(path), Ok(whole)) = (directory.to_str(), directory.canonicalize()) else {
+        return Ok(());
+    };
+    if PushedCollection::find(path).is_err() {
+        return Ok(());
+    }
+    Err(Failure::bad(format!(
+        "{path} has what `vstream snapshot push` sent there, which is served by its address: file://{}",
+        whole.display()
+    )))
+}
+
+fn holds_groups(name: &str) -> String {
+    format!("the folder '{name}' {NO_GROUPS}")
+}
+
+/// Does something to its end, also if nobody waits for it any more: a request whose client has gone must not leave a folder
+/// that nothing serves, or let another change begin beside it.
+async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::spawn(work).await;
+    done.map_err(|error| Failure::broken(format!("a task ended: {error}")))?
 }
 
 /// Runs what may block on a thread that may wait.

@@ -13,15 +13,35 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum PointId {
     Number(u64),
-    /// A UUID in lower case with hyphens; any text in a collection that another face made.
+    /// A UUID in any of its forms; any text in a collection that another face made.
     Text(String),
 }
 
 impl PointId {
-    /// Reads a UUID in any of its forms; another text is itself.
-    pub(crate) fn of_text(text: &str) -> PointId {
-        let uuid = Uuid::parse_str(text).map(|uuid| uuid.hyphenated().to_string());
-        PointId::Text(uuid.unwrap_or_else(|_| text.to_owned()))
+    /// The id that a text stands for where a number is a text too: one that is written as numbers are is a number.
+    pub(crate) fn of_name(name: &str) -> PointId {
+        match name.parse::<u64>() {
+            Ok(number) if number.to_string() == name => PointId::Number(number),
+            _ => PointId::Text(name.to_owned()),
+        }
+    }
+
+    /// The form that a UUID has as the id of a new point, in lower case with hyphens; `None` for one that has it, and
+    /// for what is no UUID. Another face may have given a point an id of any form, so this one is looked for second.
+    pub(crate) fn usual(&self) -> Option<PointId> {
+        let PointId::Text(text) = self else { return None };
+        let usual = Uuid::parse_str(text).ok()?.hyphenated().to_string();
+        (usual != *text).then_some(PointId::Text(usual))
+    }
+
+    /// True if both are written the same: a number is a text where ids are texts.
+    pub(crate) fn is_same(&self, other: &PointId) -> bool {
+        self == other || self.to_string() == other.to_string()
+    }
+
+    /// True if a request may mean the point of this id by another one.
+    pub(crate) fn is_meant_by(&self, given: &PointId) -> bool {
+        self.is_same(given) || given.usual().as_ref() == Some(self)
     }
 
     /// True for a text that only another face gives a point.
@@ -77,16 +97,8 @@ impl IdForm {
     pub(crate) fn of_row(&self, row: &StoredRow) -> PointId {
         match self.kind {
             IdKind::U64 => PointId::Number(row.id),
-            IdKind::String => of_name(row.fields.fields().name),
+            IdKind::String => PointId::of_name(row.fields.fields().name),
         }
-    }
-}
-
-/// A text is a number if it is what a number would be written as.
-fn of_name(name: &str) -> PointId {
-    match name.parse::<u64>() {
-        Ok(number) if number.to_string() == name => PointId::Number(number),
-        _ => PointId::Text(name.to_owned()),
     }
 }
 
@@ -119,7 +131,7 @@ impl<'de> Deserialize<'de> for PointId {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<PointId, E> {
-                Ok(PointId::of_text(text))
+                Ok(PointId::Text(text.to_owned()))
             }
         }
         deserializer.deserialize_any(Ids)
@@ -136,8 +148,10 @@ mod tests {
         assert_eq!(read("17").unwrap(), PointId::Number(17));
         let upper = "\"5C56C793-69F3-4FBF-87E6-C4BF54C28C26\"";
         let id = read(upper).unwrap();
-        assert_eq!(id, PointId::Text("5c56c793-69f3-4fbf-87e6-c4bf54c28c26".to_owned()));
-        assert_eq!(serde_json::to_string(&id).unwrap(), upper.to_lowercase());
+        let usual = id.usual().unwrap();
+        assert_eq!(usual, PointId::Text("5c56c793-69f3-4fbf-87e6-c4bf54c28c26".to_owned()));
+        assert_eq!(serde_json::to_string(&usual).unwrap(), upper.to_lowercase());
+        assert!(usual.usual().is_none() && usual.is_meant_by(&id) && !id.is_meant_by(&usual));
         for bad in ["-1", "1.5", "null", "[1]"] {
             assert!(read(bad).is_err(), "{bad}");
         }
@@ -151,9 +165,10 @@ mod tests {
 
     #[test]
     fn a_number_comes_back_as_a_number() {
-        assert_eq!(of_name("17"), PointId::Number(17));
+        assert_eq!(PointId::of_name("17"), PointId::Number(17));
+        assert!(PointId::Number(17).is_meant_by(&PointId::Text("17".to_owned())));
         for text in ["017", "18446744073709551616", "+1", "a"] {
-            assert_eq!(of_name(text), PointId::Text(text.to_owned()));
+            assert_eq!(PointId::of_name(text), PointId::Text(text.to_owned()));
         }
     }
 }

@@ -6,6 +6,7 @@ mod progress;
 mod writing;
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use std::time::Instant;
 use vstream_ask::Frontier;
 use vstream_engine::{
     inspect, inspect_collection, Answer, Durability, Effort, Engine, Error, ErrorKind, Filter,
-    Journaling, Page, PushedCollection, Query, Reader, RowId, Scratch, Settings, SnapshotSummary,
-    Stats, StoredRow, With,
+    IdKind, Journaling, Page, PushedCollection, Query, Reader, RowId, Scratch, Settings,
+    SnapshotSummary, Stats, StoredRow, With, READ_ROWS_MAX,
 };
 
 pub(crate) use self::ids::{IdForm, PointId};
@@ -38,6 +39,8 @@ const AT_ONCE_MAX: usize = 100;
 const TOGETHER: usize = 32;
 const TOGETHER_MAX: usize = 256;
 const PAGE_BYTES: usize = 32 << 20;
+/// Most bytes of the points of an answer that are read by id or found by several queries.
+pub(crate) const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// How the folder of a collection is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +203,41 @@ impl Collection {
         Ok(Found { answer, left_out, frontier: None })
     }
 
+    /// The ids that a request means by those it gives. Another face may have given a point a UUID in any form, and such a
+    /// point is meant by that form; else a UUID means the point that has its usual form. Errors: those of reading.
+    ///
+    /// Cost: nothing for numbers and usual forms; for the others a look-up, which may wait for the disk.
+    pub(crate) fn meant(&self, mut ids: Vec<PointId>) -> Result<Vec<PointId>, Failure> {
+        if self.ids.kind != IdKind::String {
+            return Ok(ids);
+        }
+        let usual = ids.iter().enumerate().filter_map(|(at, id)| Some((at, id.usual()?)));
+        let usual: Vec<(usize, PointId)> = usual.collect();
+        for some in usual.chunks(READ_ROWS_MAX) {
+            let keys = some.iter().map(|(at, _)| self.ids.row_id(&ids[*at]));
+            let keys = keys.collect::<Result<Vec<_>, _>>()?;
+            let is_there = match self.is_of_job() {
+                true => vec![false; keys.len()],
+                false => {
+                    let get = || self.get(&keys, &With::default());
+                    tokio::task::block_in_place(get)?.iter().map(Option::is_some).collect()
+                }
+            };
+            for ((at, usual), is_there) in some.iter().zip(is_there) {
+                if !is_there {
+                    ids[*at] = usual.clone();
+                }
+            }
+        }
+        Ok(ids)
+    }
+
+    /// The id that a request means by one it gives. Errors: as [`Collection::meant`].
+    pub(crate) fn meant_by(&self, id: &PointId) -> Result<PointId, Failure> {
+        let meant = self.meant(vec![id.clone()])?.pop();
+        meant.ok_or_else(|| Failure::broken("an id was lost"))
+    }
+
     /// The rows of some ids.
     pub(crate) fn get(
         &self,
@@ -208,6 +246,26 @@ impl Collection {
     ) -> Result<Vec<Option<StoredRow>>, Failure> {
         self.check_listed()?;
         Ok(self.reader.get(ids, with)?)
+    }
+
+    /// The rows of some ids that are there, each once. Errors: `PAYLOAD_TOO_LARGE` above [`ANSWER_BYTES_MAX`].
+    pub(crate) fn rows(&self, ids: &[PointId], with: &With) -> Result<Vec<StoredRow>, Failure> {
+        self.check_listed()?;
+        let mut keys = self.ids.row_ids(&self.meant(ids.to_vec())?)?;
+        let mut seen = HashSet::with_capacity(keys.len());
+        keys.retain(|key| seen.insert((key.id, key.check)));
+        let moment = self.reader.read_snapshot();
+        let (mut rows, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+        for some in keys.chunks(TOGETHER_MAX) {
+            for row in moment.get(some, with)?.into_iter().flatten() {
+                bytes += bytes_of(&row);
+                rows.push(row);
+            }
+            if bytes > ANSWER_BYTES_MAX {
+                return Err(Failure::large_answer());
+            }
+        }
+        Ok(rows)
     }
 
     /// Some rows in the order of ids.

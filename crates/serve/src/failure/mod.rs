@@ -84,6 +84,12 @@ impl Failure {
         Failure::new(StatusCode::NOT_FOUND, what)
     }
 
+    /// All that is asked for would take too much memory.
+    pub(crate) fn large_answer() -> Failure {
+        let what = "the points of the answer take too much memory: ask for fewer of them";
+        Failure::new(StatusCode::PAYLOAD_TOO_LARGE, what)
+    }
+
     pub(crate) fn no_point(id: impl fmt::Display) -> Failure {
         Failure::new(StatusCode::NOT_FOUND, format!("there is no point with the id {id}"))
     }

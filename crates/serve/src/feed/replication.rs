@@ -68,7 +68,7 @@ impl Replication for Face {
             let (mut changes, mut stopping) = (shared.catalog.changes(), shared.stopping.clone());
             loop {
                 changes.mark_unchanged();
-                let reply = CollectionsReply { collections: listed(&shared, &access) };
+                let reply = listed(&shared, &access);
                 if replies.send(Ok(reply)).await.is_err() {
                     return;
                 }
@@ -178,10 +178,16 @@ async fn next(log: &mut Log, schema: &mut Vec<u8>) -> Result<FollowReply, Failur
 }
 
 /// The collections that a key may follow.
-fn listed(shared: &Shared, access: &Access) -> Vec<Listed> {
-    let all = shared.catalog.all();
-    let seen = all.iter().filter(|one| access.may(Scope::Follow, Some(&one.name)).is_ok());
-    seen.map(|one| Listed { name: one.name.clone(), epoch: one.epoch }).collect()
+fn listed(shared: &Shared, access: &Access) -> CollectionsReply {
+    // In this order: one that opens between the two is in both lists, and not in none.
+    let (unopened, all) = (shared.catalog.broken(), shared.catalog.all());
+    let may = |name: &str| access.may(Scope::Follow, Some(name)).is_ok();
+    let seen = all.iter().filter(|one| may(&one.name));
+    CollectionsReply {
+        collections: seen.map(|one| Listed { name: one.name.clone(), epoch: one.epoch }).collect(),
+        unopened: unopened.into_keys().filter(|name| may(name)).collect(),
+        incomplete: shared.role.is_incomplete(),
+    }
 }
 
 /// Keeps the files of a collection at this moment, and lists them.

@@ -20,6 +20,8 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// The log of a collection from some sequence on.
 pub(super) struct Log {
     collection: Arc<Collection>,
+    /// The last sequence that was known when this began.
+    after: u64,
     feed: Feed,
     /// A thread that may wait has it during a read.
     reader: Option<FeedReader>,
@@ -62,9 +64,16 @@ impl Log {
         let (commits, changes) = (collection.progress.commits(), shared.catalog.changes());
         let bytes = shared.limits.follow_bytes;
         let feed = collection.writes.now(move |rows| rows.engine().feed(bytes)).await??;
-        let reader = Some(feed.after(after.unwrap_or_else(|| feed.sequence())));
+        let after = after.unwrap_or_else(|| feed.sequence());
+        let reader = Some(feed.after(after));
         let (shared, stopping) = (shared.clone(), shared.stopping.clone());
-        Ok(Log { collection, feed, reader, commits, changes, stopping, shared, _counted: counted })
+        let _counted = counted;
+        Ok(Log { collection, after, feed, reader, commits, changes, stopping, shared, _counted })
+    }
+
+    /// The last sequence that was known when this began: the first group may have begun before.
+    pub(super) fn after(&self) -> u64 {
+        self.after
     }
 
     pub(super) fn feed(&self) -> &Feed {

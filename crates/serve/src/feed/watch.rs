@@ -118,12 +118,14 @@ async fn open(
 /// The next changes; none if nothing happens.
 async fn next(log: &mut Log) -> Result<WatchReply, Failure> {
     let News { groups, sequence, .. } = log.next().await?;
-    let schema = log.feed().schema();
+    let (schema, after) = (log.feed().schema(), log.after());
     let collection = log.collection();
     let mut changes = Vec::new();
     for group in &groups {
         read_changes(&collection.settings, group, &mut |sequence, change| {
-            changes.extend(changed(collection, &schema, sequence, change));
+            if sequence > after {
+                changes.extend(changed(collection, &schema, sequence, change));
+            }
         })?;
     }
     Ok(WatchReply { changes, sequence })
@@ -232,8 +234,7 @@ pub(crate) async fn recent(
     let deadline = Instant::now() + wait;
     loop {
         let WatchReply { changes, sequence } = next(&mut log).await?;
-        // A group may have begun before.
-        let mut new = changes.iter().filter(|change| change.sequence > after);
+        let mut new = changes.iter();
         let some: Vec<&Changed> = new.by_ref().take(most).collect();
         let is_over = !some.is_empty() || Instant::now() >= deadline;
         if is_over {

@@ -138,12 +138,30 @@ pub(super) fn score(metric: Metric, distance: f32) -> f32 {
 /// The largest distance of a row whose score is good enough.
 pub(super) fn radius(metric: Metric, threshold: f32) -> f32 {
     match metric {
-        Metric::Cosine => 1.0 - threshold,
+        Metric::Cosine => largest_distance(threshold),
         Metric::InnerProduct => -threshold,
         // No distance is below zero.
         Metric::L2 if threshold < 0.0 => -1.0,
         Metric::L2 => largest_square(threshold),
     }
+}
+
+/// The largest distance from which a score follows that is no smaller: a score is rounded, and several distances have one.
+fn largest_distance(score: f32) -> f32 {
+    let is_enough = |bits: u32| 1.0 - f32::from_bits(bits) >= score;
+    // Numbers from zero on are in the order of their bits.
+    let (mut good, mut bad) = (0.0f32.to_bits(), f32::INFINITY.to_bits());
+    if !is_enough(good) || is_enough(bad) {
+        return 1.0 - score;
+    }
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        match is_enough(middle) {
+            true => good = middle,
+            false => bad = middle,
+        }
+    }
+    f32::from_bits(good)
 }
 
 /// The largest number whose root is no larger: a score is rounded, and its square may be less than the distance was.
@@ -250,4 +268,38 @@ pub(super) fn delete_index(call: &Call) -> Result<(), Failure> {
 fn serves(there: AttributeKind, wanted: AttributeKind) -> bool {
     use AttributeKind::{Keyword, Keywords, F64, I64};
     there == wanted || matches!((there, wanted), (Keywords, Keyword) | (F64, I64) | (I64, F64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row passes a threshold by its distance exactly if its score does.
+    #[test]
+    fn a_radius_has_the_rows_whose_score_is_enough() {
+        for metric in [Metric::Cosine, Metric::InnerProduct, Metric::L2] {
+            let mut bits = 0x2545_f491_u32;
+            for _ in 0..20_000 {
+                bits = bits.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
+                let distance = (bits >> 8) as f32 / (1 << 23) as f32;
+                let threshold = score(metric, distance);
+                // Scores of L2 are distances: smaller ones are better.
+                let is_enough = |score: f32| match metric {
+                    Metric::L2 => score <= threshold,
+                    Metric::Cosine | Metric::InnerProduct => score >= threshold,
+                };
+                let radius = radius(metric, threshold);
+                for near in [distance.next_down(), distance, distance.next_up(), radius.next_up()] {
+                    let passes = near <= radius;
+                    assert_eq!(
+                        passes,
+                        is_enough(score(metric, near)),
+                        "{metric:?} {distance} {near}"
+                    );
+                }
+            }
+        }
+        assert_eq!(radius(Metric::Cosine, 2.0), -1.0);
+        assert_eq!(radius(Metric::Cosine, f32::NEG_INFINITY), f32::INFINITY);
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::{json, Map, Value as Json};
 use vstream_engine::{AttributeKind, Filter, IdKind, Names, RefusedKind, Schema, ATTRIBUTES_MAX};
 
 use super::payload::{keyword, listed, LEVELS_MAX};
-use crate::collection::{Collection, IdForm, PointId};
+use crate::collection::{Collection, PointId};
 use crate::failure::Failure;
 
 /// Kinds that a value under a key without an attribute may turn out to have.
@@ -24,13 +24,18 @@ const KINDS: [AttributeKind; 5] = [
 
 /// Reads a filter. Errors: `BAD_REQUEST` with the place in the filter.
 pub(super) fn read(collection: &Collection, json: &Json) -> Result<Filter, Failure> {
-    read_by(&collection.reader().schema(), &collection.ids, json)
+    read_by(&collection.reader().schema(), collection, json)
 }
 
 /// Reads a filter of rows whose attributes a schema has. Errors: as [`read`].
-pub(super) fn read_by(schema: &Schema, ids: &IdForm, json: &Json) -> Result<Filter, Failure> {
-    let ours = Rewriter { schema, ids: ids.kind }.filter(json)?;
-    Ok(Filter::from_json_value(Names::new(schema, &ids.hash), &ours)?.simplify())
+pub(super) fn read_by(
+    schema: &Schema,
+    collection: &Collection,
+    json: &Json,
+) -> Result<Filter, Failure> {
+    let ours = Rewriter { schema, collection }.filter(json)?;
+    let names = Names::new(schema, &collection.ids.hash);
+    Ok(Filter::from_json_value(names, &ours)?.simplify())
 }
 
 /// The filter of a read, if it has one.
@@ -87,7 +92,7 @@ fn attributes(collection: &Collection) -> usize {
 
 struct Rewriter<'a> {
     schema: &'a Schema,
-    ids: IdKind,
+    collection: &'a Collection,
 }
 
 impl Rewriter<'_> {
@@ -142,7 +147,7 @@ impl Rewriter<'_> {
     fn has_id(&self, json: &Json) -> Result<Json, Failure> {
         let ids: Vec<PointId> = serde_json::from_value(json.clone())
             .map_err(|error| Failure::bad(format!("has_id: {error}")))?;
-        let as_held = |id: PointId| match (self.ids, id) {
+        let as_held = |id: PointId| match (self.collection.ids.kind, id) {
             (IdKind::U64, PointId::Number(number)) => Ok(Json::from(number)),
             (IdKind::String, PointId::Number(number)) => Ok(Json::from(number.to_string())),
             (IdKind::String, PointId::Text(text)) => Ok(Json::from(text)),
@@ -150,7 +155,8 @@ impl Rewriter<'_> {
                 "has_id: the ids of the collection are whole numbers: '{text}' is none"
             ))),
         };
-        Ok(Json::Array(ids.into_iter().map(as_held).collect::<Result<_, _>>()?))
+        let ids = self.collection.meant(ids)?.into_iter();
+        Ok(Json::Array(ids.map(as_held).collect::<Result<_, _>>()?))
     }
 
     /// A condition on the value of a key.

@@ -330,6 +330,11 @@ pub(super) fn wanted(
 fn included(payload: &Map<String, Json>, keys: &[String]) -> Map<String, Json> {
     let mut out = Map::new();
     for key in keys {
+        // A key may have dots itself, and filters find its value first.
+        if let Some(value) = payload.get(key) {
+            out.insert(key.clone(), value.clone());
+            continue;
+        }
         let mut from = payload;
         let mut to = &mut out;
         let mut parts = key.split('.').peekable();
@@ -352,6 +357,9 @@ fn included(payload: &Map<String, Json>, keys: &[String]) -> Map<String, Json> {
 /// A payload without the values under some keys.
 pub(super) fn excluded(mut payload: Map<String, Json>, keys: &[String]) -> Map<String, Json> {
     for key in keys {
+        if payload.remove(key).is_some() {
+            continue;
+        }
         let mut at = &mut payload;
         let mut parts = key.split('.').peekable();
         while let Some(part) = parts.next() {

@@ -37,6 +37,14 @@ pub(crate) struct Wanted {
     vector: bool,
 }
 
+impl Point {
+    /// Bytes that it takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        let payload = self.payload.as_ref().map_or(0, |payload| payload.get().len());
+        payload + self.vector.as_ref().map_or(0, |vector| 4 * vector.len())
+    }
+}
+
 impl Wanted {
     /// * `default`: whether payloads are wanted if a request does not say.
     pub(crate) fn new(payload: Option<WithPayload>, vector: bool, default: bool) -> Wanted {
@@ -87,13 +95,12 @@ pub(crate) async fn retrieve(
     if ids.len() > limit {
         return Err(Failure::bad(format!("there are {} ids: the limit is {limit}", ids.len())));
     }
-    let _admitted = call.shared.admission.search()?;
+    let admitted = call.shared.admission.search()?;
     let of = collection.clone();
     let work = move || {
-        let collection = of;
+        let (collection, _admitted) = (of, admitted);
         let schema = collection.reader().schema();
-        let rows = collection.get(&collection.ids.row_ids(&ids)?, &wanted.with())?;
-        let rows = rows.into_iter().flatten();
+        let rows = collection.rows(&ids, &wanted.with())?.into_iter();
         Ok(rows.map(|row| wanted.record(&collection, &schema, row)).collect())
     };
     let points = blocking::<Result<Vec<Point>, Failure>>(work).await??;
@@ -115,6 +122,18 @@ pub(super) fn no_order() -> Failure {
     Failure::bad("order_by is not supported: points come in the order of ids")
 }
 
+/// The id where a page begins. Its point may be gone since the page before named it, and then its form says where it was.
+fn at_offset(collection: &Collection, id: PointId) -> Result<PointId, Failure> {
+    let meant = collection.meant_by(&id)?;
+    if meant == id || collection.is_of_job() {
+        return Ok(meant);
+    }
+    let key = collection.ids.row_id(&meant)?;
+    let get = || collection.get(&[key], &With::default());
+    let is_there = tokio::task::block_in_place(get)?.iter().any(Option::is_some);
+    Ok(if is_there { meant } else { id })
+}
+
 /// The points of a page, and the first of the next page. A page of large payloads has fewer points than were asked for.
 pub(super) async fn scroll(
     call: &Call,
@@ -127,11 +146,12 @@ pub(super) async fn scroll(
         return Err(Failure::bad(format!("limit is {limit}: choose a value from 1 to {most}")));
     }
     let mut filter = ReadFilter::new(&collection, filter)?;
+    let offset = offset.map(|id| at_offset(&collection, id)).transpose()?;
     let first = offset.as_ref().map(|id| collection.ids.row_id(id)).transpose()?;
-    let _admitted = call.shared.admission.search()?;
+    let admitted = call.shared.admission.search()?;
     let of = collection.clone();
     let work = move || {
-        let collection = of;
+        let (collection, _admitted) = (of, admitted);
         // The offset is the first point of the page, and a scroll begins after an id.
         let after = first.and_then(|first| first.id.checked_sub(1));
         let page = |filter: Option<&Filter>| {
@@ -154,9 +174,13 @@ pub(super) async fn scroll(
 pub(super) async fn count(call: &Call, filter: Option<Json>) -> Result<u64, Failure> {
     let collection = call.read().await?;
     let mut filter = ReadFilter::new(&collection, filter)?;
-    let _admitted = call.shared.admission.search()?;
+    let admitted = call.shared.admission.search()?;
     let of = collection.clone();
-    let count = blocking(move || filter.look(&of, |filter| of.count(filter))).await??;
+    let work = move || {
+        let _admitted = admitted;
+        filter.look(&of, |filter| of.count(filter))
+    };
+    let count = blocking(work).await??;
     call.moment.end(&collection).await?;
     Ok(count)
 }

@@ -10,7 +10,7 @@ use super::collections::{radius, score};
 use super::filter::ReadFilter;
 use super::points::{Point, Wanted};
 use crate::catalog::blocking;
-use crate::collection::{Collection, PointId};
+use crate::collection::{Collection, PointId, ANSWER_BYTES_MAX};
 use crate::failure::Failure;
 use crate::observe::SlowSearch;
 use crate::shared::Moment;
@@ -64,18 +64,37 @@ where
     }
     let asked = queries.into_iter().map(|query| Ask::new(&collection, query.try_into()?));
     let mut asked: Vec<Ask> = asked.collect::<Result<_, _>>()?;
-    let _admitted = call.shared.admission.search()?;
+    // What was asked counts as long as it is worked on, whoever waits for it.
+    let admitted = call.shared.admission.search()?;
     call.moment.note_recall(collection.reader().recall().map(|recall| recall.recall));
     let answers = match asked.as_mut_slice() {
         [one] if one.is_short(&collection) => vec![one.measured(&collection, call)?],
         _ => {
             let (of, call) = (collection.clone(), call.clone());
-            let all = move || asked.iter_mut().map(|one| one.measured(&of, &call)).collect();
-            blocking::<Result<Vec<_>, Failure>>(all).await??
+            let all = move || {
+                let _admitted = admitted;
+                answer_all(&mut asked, &of, &call)
+            };
+            blocking(all).await??
         }
     };
     call.moment.end(&collection).await?;
     Ok(answers)
+}
+
+/// Answers queries one after the other. Errors: as [`Ask::measured`], and `PAYLOAD_TOO_LARGE` if all answers together have
+/// more than [`ANSWER_BYTES_MAX`].
+fn answer_all(asked: &mut [Ask], of: &Collection, call: &Call) -> Result<Vec<Vec<Point>>, Failure> {
+    let (mut all, mut bytes) = (Vec::with_capacity(asked.len()), 0);
+    for one in asked {
+        let points = one.measured(of, call)?;
+        bytes += points.iter().map(Point::bytes).sum::<usize>();
+        if bytes > ANSWER_BYTES_MAX {
+            return Err(Failure::large_answer());
+        }
+        all.push(points);
+    }
+    Ok(all)
 }
 
 /// A query that was checked, as far as that is possible without the rows, and its filter.
@@ -162,6 +181,7 @@ impl Checked {
         match &self.near {
             Some(Target::Vector(vector)) => self.nearest(at, vector, filter, None),
             Some(Target::Point(id)) => {
+                let id = &collection.meant_by(id)?;
                 let key = collection.ids.row_id(id)?;
                 let with = With { vector: true, ..With::default() };
                 let row = collection.get(&[key], &with)?.pop().flatten();
@@ -212,7 +232,8 @@ impl Checked {
             score: Some(score(metric, found.distance)),
             ..self.wanted.point(collection, &schema, row)
         });
-        let others = points.filter(|point| without != Some(&point.id));
+        let is_it = |point: &Point| without.is_some_and(|id| point.id.is_same(id));
+        let others = points.filter(|point| !is_it(point));
         Ok(others.take(all).skip(self.offset).collect())
     }
 }

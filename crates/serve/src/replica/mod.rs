@@ -31,9 +31,9 @@ use self::keep::Keep;
 pub(crate) use self::pushed::Refresher;
 use crate::failure::Failure;
 
-use crate::proto::{CollectionsRequest, Listed};
+use crate::proto::{CollectionsReply, CollectionsRequest};
 use crate::settings::FollowSettings;
-use crate::shared::{Replica, Role, Shared};
+use crate::shared::{Role, Shared};
 
 /// Pauses between two tries to reach the writer: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -93,21 +93,29 @@ impl Follower {
         };
         loop {
             let list = match tokio::time::timeout(SILENCE_MAX, lists.message()).await {
-                Ok(Ok(Some(list))) => list.collections,
+                Ok(Ok(Some(list))) => list,
                 Ok(Ok(None)) => return "the writer ended the list of collections".to_owned(),
                 Ok(Err(status)) => return status.message().to_owned(),
                 Err(_) => return "the writer says nothing".to_owned(),
             };
             *pause = PAUSE;
-            self.shared.role.note_heard();
+            match list.unopened.first() {
+                None => self.shared.role.note_heard(),
+                Some(name) => {
+                    let what = format!("the collection '{name}' of the writer does not open there");
+                    self.shared.role.note_lost(&what);
+                }
+            }
             self.reconcile(kept, list).await;
         }
     }
 
-    /// Begins and ends tasks, and drops what the writer has no more.
-    async fn reconcile(&self, kept: &mut HashMap<String, Kept>, list: Vec<Listed>) {
+    /// Begins and ends tasks, and drops what the writer has no more. A collection that the writer cannot open, or has not
+    /// copied yet itself, stays: this may be the only copy.
+    async fn reconcile(&self, kept: &mut HashMap<String, Kept>, list: CollectionsReply) {
+        let CollectionsReply { collections, unopened, incomplete } = list;
         let epochs: HashMap<String, u64> =
-            list.into_iter().map(|one| (one.name, one.epoch)).collect();
+            collections.into_iter().map(|one| (one.name, one.epoch)).collect();
         let catalog = &self.shared.catalog;
         let names: Vec<String> = kept.keys().cloned().collect();
         for name in names {
@@ -117,12 +125,11 @@ impl Follower {
                 }
             }
         }
-        for one in catalog.all() {
-            if !epochs.contains_key(&one.name) {
-                self.shared.measured.forget(&one.name);
-                // If the folder cannot be removed, the next list tries it again.
-                let _ = catalog.drop(&one.name).await;
-            }
+        let is_gone = |name: &String| !epochs.contains_key(name) && !unopened.contains(name);
+        for name in catalog.names().iter().filter(|name| !incomplete && is_gone(name)) {
+            self.shared.measured.forget(name);
+            // If the folder cannot be removed, the next list tries it again.
+            let _ = catalog.drop(name).await;
         }
         for (name, &epoch) in &epochs {
             let is_new = !kept.contains_key(name);
@@ -136,16 +143,16 @@ impl Follower {
             }
         }
         if let Role::Replica(replica) = &self.shared.role {
-            note_has_all(replica, &epochs, &self.shared);
+            let is_whole = unopened.is_empty() && !incomplete;
+            replica.note_has_all(is_whole && has_all(&epochs, &self.shared));
         }
     }
 }
 
-fn note_has_all(replica: &Replica, epochs: &HashMap<String, u64>, shared: &Shared) {
-    let is_here = |(name, epoch): (&String, &u64)| {
-        shared.catalog.find(name).is_some_and(|one| one.epoch == *epoch)
-    };
-    replica.note_has_all(epochs.iter().all(is_here));
+fn has_all(epochs: &HashMap<String, u64>, shared: &Shared) -> bool {
+    epochs
+        .iter()
+        .all(|(name, epoch)| shared.catalog.find(name).is_some_and(|one| one.epoch == *epoch))
 }
 
 /// Ends a task, and waits until it has.

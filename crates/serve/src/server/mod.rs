@@ -48,8 +48,8 @@ pub struct Running {
     pub metrics: Option<SocketAddr>,
     /// Collections that it opened.
     pub collections: usize,
-    /// Collections that did not open: a sentence each. The others are served.
-    pub broken: Vec<String>,
+    /// Collections that did not open, and folders of isolated groups: a sentence each. The others are served.
+    pub not_served: Vec<String>,
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     serving: Vec<JoinHandle<()>>,
@@ -74,7 +74,7 @@ impl Server {
             );
         }
         let collections = catalog.all().len();
-        let broken: Vec<String> = catalog.broken().values().cloned().collect();
+        let not_served = catalog.not_served();
         let (stop, stopping) = watch::channel(false);
         let shared = shared(&settings, catalog, audit, &stopping)?;
         let limits = shared.limits.clone();
@@ -98,7 +98,7 @@ impl Server {
         serving.extend(follower.map(|follower| runtime.spawn(follower.run())));
         serving.extend(refresher.map(|refresher| runtime.spawn(refresher.run(stopping.clone()))));
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
-        Ok(Running { address, metrics, collections, broken, shared, stop, serving, runtime })
+        Ok(Running { address, metrics, collections, not_served, shared, stop, serving, runtime })
     }
 }
 
@@ -176,7 +176,7 @@ fn answering(shared: &Arc<Shared>, stop: &watch::Receiver<bool>) -> Router {
         .layer(keyed.clone());
     qdrant::open_routes(shared)
         .merge(mcp::routes().layer(keyed).layer(map_response(mcp::as_message)))
-        .merge(health())
+        .merge(health(shared.keys.is_none()))
         .merge(page::files())
         .merge(behind_keys)
         .fallback(unknown)
@@ -187,11 +187,13 @@ fn answering(shared: &Arc<Shared>, stop: &watch::Receiver<bool>) -> Router {
 
 /// Health and metrics.
 fn observing() -> Router<Arc<Shared>> {
-    health().route("/metrics", get(metrics)).fallback(|| async { nothing() })
+    health(true).route("/metrics", get(metrics)).fallback(|| async { nothing() })
 }
 
-fn health() -> Router<Arc<Shared>> {
+/// * `names_all`: whether who asks may learn the names of collections and the address of the writer.
+fn health(names_all: bool) -> Router<Arc<Shared>> {
     let healthy = || async { "healthz check passed" };
+    let ready = move |State(shared): State<Arc<Shared>>| async move { ready(&shared, names_all) };
     Router::new()
         .route("/healthz", get(healthy))
         .route("/livez", get(healthy))
@@ -200,9 +202,10 @@ fn health() -> Router<Arc<Shared>> {
 
 /// Whether queries should come here: not to a replica that is too far behind. A collection that did not
 /// open does not keep the others from being asked. Which one it is needs a key.
-async fn ready(State(shared): State<Arc<Shared>>) -> Result<String, Failure> {
+fn ready(shared: &Shared, names_all: bool) -> Result<String, Failure> {
     if let Some(why) = shared.role.not_ready(&shared.catalog) {
-        return Err(Failure::busy(why));
+        let secret = "this replica is behind its writer, or lacks a collection: its port for metrics says more";
+        return Err(Failure::busy(if names_all { why } else { secret.to_owned() }));
     }
     let passed = "readyz check passed";
     Ok(match shared.catalog.broken().len() {

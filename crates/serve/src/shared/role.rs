@@ -23,7 +23,7 @@ pub(crate) struct Replica {
     has_all: AtomicBool,
     /// Why the writer was lost the last time.
     lost: Mutex<Option<String>>,
-    /// When the writer was heard last, at first when this server started.
+    /// When the writer was heard last and could say all that it has, at first when this server started.
     heard: Mutex<Instant>,
 }
 
@@ -48,14 +48,14 @@ impl Role {
         }
     }
 
-    /// Notes that the writer said something.
+    /// Notes that the writer said what it has.
     pub(crate) fn note_heard(&self) {
         if let Role::Replica(replica) = self {
             *replica.heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         }
     }
 
-    /// How long the writer has said nothing; nothing where there is none.
+    /// How long the writer has said nothing, or not all; nothing where there is none.
     pub(crate) fn unheard(&self) -> Duration {
         match self {
             Role::Replica(replica @ Replica { writer: Some(_), .. }) => {
@@ -70,6 +70,11 @@ impl Role {
         if let Role::Replica(replica) = self {
             *replica.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
         }
+    }
+
+    /// True for a replica that does not have every collection of its writer.
+    pub(crate) fn is_incomplete(&self) -> bool {
+        matches!(self, Role::Replica(Replica { writer: Some(_), has_all, .. }) if !has_all.load(Ordering::Relaxed))
     }
 
     /// Why this server should get no queries, if it should not: a replica that lacks a collection, or that

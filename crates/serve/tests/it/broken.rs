@@ -10,7 +10,7 @@ use vstream_serve::{FollowSettings, ServeSettings, Server};
 use crate::support::{fill, settings, Served};
 
 /// Cuts the files that say what a collection is.
-fn damage(collection: &Path) {
+pub fn damage(collection: &Path) {
     let files =
         fs::read_dir(collection).expect("a folder").map(|file| file.expect("a file").path());
     let manifests: Vec<_> = files
@@ -37,8 +37,8 @@ fn one_that_does_not_open_says_why_and_the_others_are_served() {
     damage(&dir.path().join("b"));
 
     let server = Served::of(dir.path());
-    assert_eq!((server.running.collections, server.running.broken.len()), (2, 1));
-    let told = &server.running.broken[0];
+    assert_eq!((server.running.collections, server.running.not_served.len()), (2, 1));
+    let told = &server.running.not_served[0];
     assert!(told.contains("the collection 'b' does not open"), "{told}");
     for name in ["a", "c"] {
         let count = server.ok("POST", &format!("/collections/{name}/points/count"), json!({}));

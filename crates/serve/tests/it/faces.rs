@@ -25,11 +25,16 @@ fn schema(is_open: bool) -> Schema {
 
 /// Rows `doc-0` and so on: each with attributes, each second one with a payload too.
 fn fill(dir: &Path, schema: &Schema) {
+    fill_with(dir, schema, (0..ROWS).map(|at| format!("doc-{at}")));
+}
+
+/// The same rows under other ids.
+fn fill_with(dir: &Path, schema: &Schema, names: impl Iterator<Item = String>) {
     let mut settings = Settings::new(DIMENSION, Metric::L2, Element::F32);
     settings.schema = Arc::new(schema.clone());
     let mut engine = Engine::builder().dir(dir).create(settings).expect("an engine");
     let mut builder = AttributesBuilder::default();
-    for at in 0..ROWS {
+    for (at, name) in (0..).zip(names) {
         builder.clear();
         for (column, value) in
             [ValueRef::F64(at as f64 + 0.5), ValueRef::Keyword("red"), ValueRef::I64(at as i64)]
@@ -38,7 +43,6 @@ fn fill(dir: &Path, schema: &Schema) {
         {
             builder.set(schema, column as u16, value).expect("a value");
         }
-        let name = format!("doc-{at}");
         let id = schema.name_hash().hash(&name).expect("a name");
         let payload = format!("{{\"title\": \"number {at}\", \"in\": {{\"stock\": -1}}}}");
         let fields = Fields {
@@ -162,6 +166,86 @@ fn any_text_that_is_an_id_is_asked_for_by_it() {
     server.running.stop();
 }
 
+/// Another face gives points ids that look like UUIDs or numbers in forms that this one would never write.
+#[test]
+fn an_id_of_any_form_means_the_point_that_has_it() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let upper = "5C56C793-69F3-4FBF-87E6-C4BF54C28C26";
+    let hex = "0123456789abcdef0123456789abcdef";
+    let usual = "01234567-89ab-cdef-0123-456789abcdef";
+    let alone = "aaaaaaaa-69f3-4fbf-87e6-c4bf54c28c26";
+    let names = [upper, hex, usual, alone, "17", "017"];
+    fill_with(&dir.path().join("shop"), &schema(true), names.into_iter().map(str::to_owned));
+    let server = Served::of(dir.path());
+    let as_handed_out = |name: &str| if name == "17" { json!(17) } else { json!(name) };
+    let path = |name: &str| format!("/collections/shop/points/{name}");
+    for name in names {
+        let one = server.ok("GET", &path(name), json!({}));
+        assert_eq!(one["id"], as_handed_out(name));
+        let near = server.ok("POST", &path("query"), json!({"query": name, "limit": 10}));
+        let near = near["points"].as_array().expect("points");
+        assert!(near.len() == 5 && near.iter().all(|one| one["id"] != as_handed_out(name)));
+        assert_eq!(count(&server, json!({"must": [{"has_id": [name]}]})), json!(1), "{name}");
+    }
+    // A UUID in another form means the point of the usual one, unless a point has that form.
+    assert_eq!(server.ok("GET", &path(&alone.to_uppercase()), json!({}))["id"], json!(alone));
+    assert_eq!(server.call("GET", &path(&upper.to_lowercase()), None).0, 404);
+    let (mut seen, mut offset) = (Vec::new(), Json::Null);
+    while seen.len() <= names.len() {
+        let page = json!({"limit": 1, "offset": offset});
+        let mut page = server.ok("POST", &path("scroll"), page);
+        seen.push(page["points"][0]["id"].take());
+        offset = page["next_page_offset"].take();
+        if offset.is_null() {
+            break;
+        }
+    }
+    let mut all: Vec<Json> = names.into_iter().map(as_handed_out).collect();
+    [&mut seen, &mut all].into_iter().for_each(|ids| ids.sort_by_key(Json::to_string));
+    assert_eq!(seen, all);
+    // Each is replaced and deleted by its own form, and a new point gets the usual one.
+    let moved = |id: &str| json!({"id": id, "vector": vector(9), "payload": {"title": "moved"}});
+    let new = "bbbbbbbb69f34fbf87e6c4bf54c28c26";
+    let points = json!({"points": [moved(upper), moved(hex), moved(new)]});
+    server.ok("PUT", "/collections/shop/points?wait=true", points);
+    assert_eq!(count(&server, json!({})), json!(names.len() + 1));
+    assert_eq!(
+        (payload(&server, upper), payload(&server, hex)["title"].take()),
+        (json!({"title": "moved"}), json!("moved"))
+    );
+    assert_ne!(payload(&server, usual)["title"], json!("moved"));
+    let found = server.ok("GET", &path(new), json!({}));
+    assert_eq!(found["id"], json!("bbbbbbbb-69f3-4fbf-87e6-c4bf54c28c26"));
+    server.ok("POST", &path("delete?wait=true"), json!({"points": [upper, hex]}));
+    let left = json!({"ids": [upper, hex, usual, alone, usual]});
+    let left = server.ok("POST", "/collections/shop/points", left);
+    let left = left.as_array().expect("points").iter().map(|one| one["id"].clone());
+    // The delete of one form left the other alone, which the form that is gone means now.
+    assert_eq!(left.collect::<Vec<_>>(), [json!(usual), json!(alone)]);
+    server.running.stop();
+}
+
+/// The name of a value may have dots itself.
+#[test]
+fn a_key_with_a_dot_is_found_shown_and_removed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    server.create("shop", "Cosine");
+    let payload_of = |wanted: Json| {
+        let body = json!({"ids": [1], "with_payload": wanted});
+        server.ok("POST", "/collections/shop/points", body)[0]["payload"].take()
+    };
+    let both = json!({"a.b": 1, "a": {"c": 2}});
+    let point = json!({"id": 1, "vector": vector(1), "payload": both});
+    server.ok("PUT", "/collections/shop/points?wait=true", json!({"points": [point]}));
+    assert_eq!(payload_of(json!(["a.b", "a.c"])), both);
+    let cut = json!({"keys": ["a.b"], "points": [1]});
+    server.ok("POST", "/collections/shop/points/payload/delete?wait=true", cut);
+    assert_eq!(payload_of(json!(true)), json!({"a": {"c": 2}}));
+    assert_eq!(count(&server, json!({"must": [{"key": "a.b", "match": {"value": 1}}]})), json!(0));
+    server.running.stop();
+}
+
 /// A store of isolated groups is no collection, and nothing is made in its place.
 #[test]
 fn isolated_groups_are_not_served_and_say_so() {
@@ -171,7 +255,7 @@ fn isolated_groups_are_not_served_and_say_so() {
     std::fs::write(mail.join("GROUPS"), "a manifest").expect("a file");
     let server = Served::of(dir.path());
     server.create("a", "Dot");
-    assert!(server.running.broken[0].contains("'mail' holds isolated groups"));
+    assert!(server.running.not_served[0].contains("'mail' holds isolated groups"));
     let made = json!({"vectors": {"size": 4, "distance": "Dot"}});
     let refusals = [
         ("GET", "/collections/mail", json!({}), 400),
@@ -184,6 +268,11 @@ fn isolated_groups_are_not_served_and_say_so() {
         assert_eq!(status, expected, "{method} {path}: {why}");
         assert!(expected == 409 || why.ends_with("in Python or in Rust"), "{why}");
     }
+    // Nothing is wrong with them: no alert says so.
+    let text_of = |path| server.call("GET", path, None).1.as_str().expect("a text").to_owned();
+    assert_eq!(text_of("/readyz"), "readyz check passed");
+    let metrics = text_of("/metrics");
+    assert!(metrics.contains("{collection=\"a\"}") && !metrics.contains("mail"), "{metrics}");
     server.running.stop();
     let alone = vstream_serve::Server::start(crate::support::settings(&mail)).map(|_| ());
     assert!(alone.expect_err("no collection").contains("holds isolated groups"));

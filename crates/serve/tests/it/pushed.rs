@@ -97,7 +97,12 @@ pub(crate) fn are_served_from(address: &str) {
 #[test]
 fn collections_in_a_folder_are_served_where_they_are() {
     let place = tempfile::tempdir().expect("a folder");
-    are_served_from(&place.path().join("pushed").display().to_string());
+    let pushed = place.path().join("pushed");
+    are_served_from(&pushed.display().to_string());
+    // By its path alone it is no folder of collections, and not an empty one.
+    let why = Server::start(crate::support::settings(&pushed)).map(drop).expect_err("pushes");
+    let whole = pushed.canonicalize().expect("a path");
+    assert!(why.ends_with(&format!("file://{}", whole.display())), "{why}");
 }
 
 /// The folder of a pushed collection, with its manifests damaged.
@@ -148,7 +153,7 @@ fn what_is_damaged_or_gone_keeps_nothing_else_from_being_served() {
         metrics: Some("127.0.0.1:0".parse().expect("an address")),
         ..settings(&address)
     });
-    assert_eq!(reader.running.broken.len(), 1, "{:?}", reader.running.broken);
+    assert_eq!(reader.running.not_served.len(), 1, "{:?}", reader.running.not_served);
     assert_eq!(asked(&reader, "news"), first[0]);
     let (status, why) = reader.refused("GET", "/collections/old", json!({}));
     assert!(status == 503 && why.contains("push 1 of the collection 'old'"), "{status}: {why}");

@@ -443,3 +443,83 @@ fn what_cannot_be_followed_is_refused_at_the_start() {
     let one = Server::start(following(&dir.path().join("a"), "http://127.0.0.1:1"));
     assert!(one.err().expect("refused").contains("folder"));
 }
+
+/// What a writer cannot open it does not have, and a copy of it may be the only one that is left.
+#[test]
+fn a_copy_stays_while_its_writer_cannot_open_the_collection() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let of = |name: &str| dir.path().join(name);
+    let writer = Served::of(&of("writer"));
+    let proxy = Proxy::start(writer.running.address);
+    for name in ["a", "b"] {
+        writer.create(name, "Dot");
+        fill(&writer, name, 0..50);
+    }
+    let middle = Served::new(following(&of("middle"), &proxy.url()));
+    let last = Served::new(following(&of("last"), &middle.url("")));
+    for name in ["a", "b"] {
+        assert_eq!(points(replica_with(&last, name), name, sequence(&writer, name)).len(), 50);
+    }
+    let before = points(&last, "b", 0);
+    writer.running.stop();
+    crate::broken::damage(&of("writer").join("b"));
+    let writer = Served::of(&of("writer"));
+    assert_eq!((writer.running.collections, writer.running.not_served.len()), (1, 1));
+    proxy.point_to(writer.running.address);
+    // What comes now comes after the list of collections.
+    fill(&writer, "a", 50..60);
+    assert_eq!(points(&last, "a", sequence(&writer, "a")).len(), 60);
+    assert_eq!((points(&middle, "b", 0), points(&last, "b", 0)), (before.clone(), before.clone()));
+    let why = middle.running.lacks(Duration::from_secs(600)).expect("it lacks a collection");
+    assert!(why.contains("'b'") && why.contains("does not open"), "{why}");
+    assert!(last.running.lacks(Duration::from_secs(600)).is_some(), "it may lack one");
+
+    // One that begins while its own writer lacks a collection has no say in what others drop.
+    middle.running.stop();
+    fs::remove_dir_all(of("middle")).expect("removed");
+    let middle = Served::new(following(&of("middle"), &proxy.url()));
+    last.running.stop();
+    let last = Served::new(following(&of("last"), &middle.url("")));
+    fill(&writer, "a", 60..70);
+    assert_eq!(points(replica_with(&last, "a"), "a", sequence(&writer, "a")).len(), 70);
+    assert_eq!(points(&last, "b", 0), before);
+
+    // The writer drops it after all, once it is there again.
+    writer.running.stop();
+    fs::remove_dir_all(of("writer").join("b")).expect("removed");
+    let writer = Served::of(&of("writer"));
+    proxy.point_to(writer.running.address);
+    wait_for_none(&last, "b");
+    wait_for(&last, "a");
+    [last, middle, writer].into_iter().for_each(|server| server.running.stop());
+}
+
+/// A copy that does not open is fetched again, and is as any other then.
+#[test]
+fn a_damaged_copy_is_fetched_again() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (of_writer, of_copy) = (dir.path().join("writer"), dir.path().join("copy"));
+    let writer = Served::of(&of_writer);
+    for name in ["a", "b"] {
+        writer.create(name, "Dot");
+        fill(&writer, name, 0..50);
+    }
+    let replica = Served::new(following(&of_copy, &writer.url("")));
+    for name in ["a", "b"] {
+        assert_eq!(points(replica_with(&replica, name), name, sequence(&writer, name)).len(), 50);
+    }
+    replica.running.stop();
+    ["a", "b"].iter().for_each(|name| crate::broken::damage(&of_copy.join(name)));
+    // One of them is gone when it asks.
+    writer.ok("DELETE", "/collections/b", json!({}));
+    let replica = Served::new(following(&of_copy, &writer.url("")));
+    assert_eq!(points(replica_with(&replica, "a"), "a", sequence(&writer, "a")).len(), 50);
+    wait_for_none(&replica, "b");
+    let metrics = replica.call("GET", "/metrics", None).1;
+    let metrics = metrics.as_str().expect("a text");
+    assert!(!metrics.contains("vstream_collection_broken{"), "{metrics}");
+    writer.ok("DELETE", "/collections/a", json!({}));
+    wait_for_none(&replica, "a");
+    replica.running.stop();
+    writer.running.stop();
+}

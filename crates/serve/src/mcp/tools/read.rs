@@ -150,7 +150,7 @@ impl Get {
         check_count("the number of ids", Some(self.ids.len()))?;
         let wanted = wanted(self.payload, self.with_vector);
         let points = retrieve(call, self.ids.clone(), wanted).await?;
-        let is_missing = |id: &&PointId| points.iter().all(|point| point.id != **id);
+        let is_missing = |id: &&PointId| !points.iter().any(|point| point.id.is_meant_by(id));
         json(&Got { points: &points, missing: self.ids.iter().filter(is_missing).collect() })
     }
 }

@@ -65,7 +65,8 @@ impl Delete {
     pub(super) async fn answer(self, call: &Call) -> Result<Box<RawValue>, Failure> {
         check(call, self.ids.len())?;
         let collection = call.collection(Scope::Write)?;
-        let mut keys = collection.ids.row_ids(&self.ids)?;
+        let ids = collection.meant(self.ids.clone())?;
+        let mut keys = collection.ids.row_ids(&ids)?;
         keys.sort_unstable_by_key(|key| (key.id, key.check));
         keys.dedup();
         let there = blocking(move || collection.get(&keys, &With::default())).await??;

@@ -20,7 +20,7 @@ use crate::qdrant::search::{no_lookup, no_prefetch, no_such_query, Asked, Target
 pub(super) fn point_id(id: Option<Id>) -> Result<PointId, Failure> {
     match id.and_then(|id| id.point_id_options) {
         Some(PointIdOptions::Num(number)) => Ok(PointId::Number(number)),
-        Some(PointIdOptions::Uuid(text)) => Ok(PointId::of_text(&text)),
+        Some(PointIdOptions::Uuid(text)) => Ok(PointId::Text(text)),
         None => Err(Failure::bad("a point has no id")),
     }
 }

@@ -40,9 +40,7 @@ pub(super) async fn retrieve(call: Call, body: Body<Retrieve>) -> Result<Respons
 pub(super) async fn one(call: Call, params: RawPathParams) -> Result<Response, Failure> {
     let began = Instant::now();
     let id = params.iter().find(|(name, _)| *name == "id").map_or("", |(_, id)| id);
-    let json = id.parse::<u64>().map_or_else(|_| Json::from(id), Json::from);
-    let id: PointId =
-        serde_json::from_value(json).map_err(|error| Failure::bad(error.to_string()))?;
+    let id = PointId::of_name(id);
     let wanted = Wanted::new(Some(payload::WithPayload::All(true)), true, true);
     let point = points::retrieve(&call, vec![id.clone()], wanted).await?.pop();
     let point = point.ok_or_else(|| Failure::no_point(id))?;

@@ -50,6 +50,7 @@ impl Which {
         match (which.points, which.filter.filter(|filter| !filter.is_null())) {
             (Some(ids), None) => {
                 check_count(ids.len(), most)?;
+                let ids = of.meant(ids)?;
                 let keys = of.ids.row_ids(&ids)?;
                 Ok(Which::Ids(ids.into_iter().zip(keys).collect()))
             }
@@ -64,7 +65,7 @@ impl Which {
     /// Reads the filter once more, by the attributes that there are when its turn comes. Errors: as [`Which::new`].
     fn read(&mut self, of: &Collection, schema: &Schema) -> Result<(), Failure> {
         if let Which::Matching(json, filter) = self {
-            *filter = filter::read_by(schema, &of.ids, json)?;
+            *filter = filter::read_by(schema, of, json)?;
         }
         Ok(())
     }
@@ -108,6 +109,13 @@ impl Change {
     ) -> Result<Change, Failure> {
         check_count(points.len(), most)?;
         check_new(of, &points)?;
+        let (mut points, mut ids) = (points, Vec::new());
+        if points.iter().any(|point| point.id.usual().is_some()) {
+            ids.extend(points.iter().map(|point| point.id.clone()));
+        }
+        for (point, id) in points.iter_mut().zip(of.meant(ids)?) {
+            point.id = id;
+        }
         let prepared = |NewPoint { id, vector, payload }: NewPoint| {
             let has_payload = !payload.is_empty();
             Ok(Prepared {
