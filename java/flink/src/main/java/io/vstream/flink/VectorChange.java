@@ -233,7 +233,7 @@ public record VectorChange(
         public void serialize(VectorChange change, DataOutputView target) throws IOException {
             target.writeByte(change.kind.ordinal());
             target.writeLong(change.id);
-            target.writeUTF(change.name);
+            RowFieldsBlock.writeName(change.name, target);
             floats().write(change.vector, target);
             AnyValues.write(change.attributes, target);
             target.writeByte(
@@ -244,7 +244,7 @@ public record VectorChange(
                 RowFieldsBlock.write(change.payload, target);
             }
             if (!change.group.isEmpty()) {
-                target.writeUTF(change.group);
+                RowFieldsBlock.writeName(change.group, target);
             }
             target.writeLong(change.newer);
         }

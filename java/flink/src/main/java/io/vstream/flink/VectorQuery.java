@@ -226,10 +226,10 @@ public record VectorQuery(
             }
             target.writeShort(query.with.size());
             for (String name : query.with) {
-                target.writeUTF(name);
+                RowFieldsBlock.writeName(name, target);
             }
             target.writeFloat(query.radius);
-            target.writeUTF(query.group);
+            RowFieldsBlock.writeName(query.group, target);
             query.order.write(target);
         }
 

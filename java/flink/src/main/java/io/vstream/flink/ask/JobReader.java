@@ -12,6 +12,7 @@ import io.vstream.flink.search.ReadReply;
 import io.vstream.flink.search.ReadRequest;
 import io.vstream.flink.search.ReadSettings;
 import io.vstream.nativecore.Asked;
+import io.vstream.nativecore.EngineException;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -156,7 +157,7 @@ public final class JobReader implements AutoCloseable {
         Asked asked = job.asking().asked();
         // As the router of the job: a filter's rows may be anywhere.
         boolean everywhere = in.effort != 0 || asked.filter().length > 0;
-        List<Integer> chosen = job.choose(in.vector, everywhere);
+        List<Integer> chosen = chosen(job, in.vector, everywhere);
         int waitMillis =
                 (int) Math.max(0, TimeUnit.NANOSECONDS.toMillis(dueNanos - System.nanoTime()));
         ReadRequest request = new ReadRequest(waitMillis, least, in.k, in.effort, in.vector, asked);
@@ -170,6 +171,20 @@ public final class JobReader implements AutoCloseable {
                 replies.stream().map(ReadReply::frontier).reduce(Frontier::min).orElseThrow();
         Ticket ticket = new Ticket(0, in.id, in.k, in.effort, in.intendedNanos, true);
         return job.answers().make(ticket, rows, chosen.size(), partial, frontier);
+    }
+
+    /** Which partitions to ask. */
+    private static List<Integer> chosen(JobView job, float[] vector, boolean everywhere)
+            throws ReadRefused {
+        try {
+            return job.choose(vector, everywhere);
+        } catch (EngineException e) {
+            if (e.kind() != EngineException.Kind.INVALID) {
+                throw e;
+            }
+            // Such as one of zeros where the metric is cosine.
+            throw new ReadRefused(e.getMessage());
+        }
     }
 
     /** Asks all of them, and then waits for each. */

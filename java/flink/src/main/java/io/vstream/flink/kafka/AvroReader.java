@@ -6,8 +6,8 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
+import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
-import org.apache.avro.SchemaParseException;
 import org.apache.avro.io.BinaryDecoder;
 import org.apache.avro.io.DecoderFactory;
 
@@ -60,7 +60,7 @@ final class AvroReader {
             String schema, boolean queries, int defaultK, io.vstream.flink.row.Schema rows) {
         try {
             return new AvroFields(new Schema.Parser().parse(schema), queries, defaultK, rows);
-        } catch (SchemaParseException e) {
+        } catch (AvroRuntimeException e) {
             throw new IllegalArgumentException(
                     "schema: this is not a schema of Avro (" + e.getMessage() + "). Correct it.",
                     e);
@@ -118,7 +118,7 @@ final class AvroReader {
         }
         try {
             return Optional.of(new AvroFields(schema, queries, defaultK, rows));
-        } catch (IllegalArgumentException e) {
+        } catch (IllegalArgumentException | AvroRuntimeException e) {
             return Optional.empty();
         }
     }

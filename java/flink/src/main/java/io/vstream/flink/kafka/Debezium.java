@@ -10,7 +10,6 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Base64;
 import java.util.List;
-import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.core.JsonProcessingException;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
@@ -59,10 +58,9 @@ final class Debezium {
                 case "d" -> delete(event.path("before"), key, record);
                 default -> Reason.MALFORMED_LINE;
             };
-        } catch (JsonProcessingException e) {
-            return Reason.MALFORMED_LINE;
         } catch (IOException e) {
-            throw new IllegalStateException("Reading bytes in memory cannot fail.", e);
+            // The bytes may also be no text at all, such as those of another converter.
+            return Reason.MALFORMED_LINE;
         }
     }
 

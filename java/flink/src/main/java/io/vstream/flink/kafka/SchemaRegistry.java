@@ -11,8 +11,8 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Base64;
 import java.util.Map;
+import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
-import org.apache.avro.SchemaParseException;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
@@ -100,7 +100,8 @@ final class SchemaRegistry {
         }
         try {
             return new Schema.Parser().parse(field(answer, "schema").asText());
-        } catch (SchemaParseException e) {
+        } catch (AvroRuntimeException e) {
+            // It is no schema, or one with a default that its type does not have.
             return null;
         }
     }

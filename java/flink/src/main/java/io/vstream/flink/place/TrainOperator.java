@@ -39,6 +39,12 @@ public final class TrainOperator extends AbstractStreamOperator<Command>
     /** Epoch of the first trained template; the untrained one has 0. */
     private static final long FIRST_EPOCH = 1;
 
+    /**
+     * Most bytes of the rows that a template is trained from, outside the heap: Flink gives a task
+     * manager some 128 MiB there. Of more rows every second, third, and so on is taken.
+     */
+    private static final int SAMPLE_BYTES_MAX = 64 << 20;
+
     private final String collection;
     private final int dimension;
     private final int sampleSize;
@@ -138,15 +144,15 @@ public final class TrainOperator extends AbstractStreamOperator<Command>
     }
 
     private byte[] template(List<float[]> vectors) {
-        int bytes = vectors.size() * dimension * Float.BYTES;
-        ByteBuffer rows = BufferLayout.allocate(bytes + Long.BYTES);
-        int end = 0;
-        for (float[] vector : vectors) {
-            rows.asFloatBuffer().put(end, vector, 0, dimension);
-            end += dimension;
+        int most = Math.max(1, SAMPLE_BYTES_MAX / (dimension * Float.BYTES));
+        int step = (vectors.size() + most - 1) / most;
+        int count = (vectors.size() + step - 1) / step;
+        ByteBuffer rows =
+                BufferLayout.allocate(count * dimension * Float.BYTES + Long.BYTES);
+        for (int row = 0; row < count; row++) {
+            rows.asFloatBuffer().put(row * dimension, vectors.get(row * step), 0, dimension);
         }
-        try (NativeRouter router =
-                NativeRouter.train(collection, rows, vectors.size(), FIRST_EPOCH)) {
+        try (NativeRouter router = NativeRouter.train(collection, rows, count, FIRST_EPOCH)) {
             return router.toBytes();
         }
     }

@@ -5,6 +5,7 @@ import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -69,7 +70,7 @@ public final class AnyValues {
         } else if (value instanceof Collection<?> list) {
             texts(list, out);
         } else if (value instanceof String[] array) {
-            texts(List.of(array), out);
+            texts(Arrays.asList(array), out);
         } else if (value instanceof Boolean truth) {
             out.writeByte(TRUTH);
             out.writeBoolean(truth);
@@ -110,8 +111,13 @@ public final class AnyValues {
             }
         }
         out.writeByte(TEXTS);
-        out.writeInt(list.size());
+        // Of more than can be read only so many: these are too many as well.
+        int left = Math.min(list.size(), COUNT_MAX);
+        out.writeInt(left);
         for (Object one : list) {
+            if (left-- == 0) {
+                return;
+            }
             text((String) one, out);
         }
     }
@@ -157,8 +163,10 @@ public final class AnyValues {
 
     private static void text(String text, DataOutputView out) throws IOException {
         byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
-        out.writeInt(utf8.length);
-        out.write(utf8);
+        // Of more than can be read only so many: these are too many as well.
+        int length = Math.min(utf8.length, TEXT_MAX);
+        out.writeInt(length);
+        out.write(utf8, 0, length);
     }
 
     private static String text(DataInputView in) throws IOException {

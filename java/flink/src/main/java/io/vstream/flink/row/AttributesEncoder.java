@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.time.Instant;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.List;
@@ -180,8 +181,8 @@ public final class AttributesEncoder {
     private Refusal list(Object value) {
         List<?> texts =
                 value instanceof Collection<?> list
-                        ? List.copyOf(list)
-                        : value instanceof String[] array ? List.of(array) : null;
+                        ? new ArrayList<>(list)
+                        : value instanceof String[] array ? Arrays.asList(array) : null;
         if (texts == null) {
             return wrong();
         }

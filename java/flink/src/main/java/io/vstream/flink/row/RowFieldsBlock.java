@@ -23,6 +23,9 @@ public final class RowFieldsBlock {
     /** More than any payload has; a larger length means that the bytes are not ours. */
     private static final int BYTES_MAX = 1 << 21;
 
+    /** Characters that {@code writeUTF} takes whatever they are: three bytes each at most. */
+    private static final int UTF_CHARS_MAX = 0xffff / 3;
+
     private RowFieldsBlock() {}
 
     /** Writes {@code fields}; one byte if there are none. */
@@ -83,10 +86,22 @@ public final class RowFieldsBlock {
                 group);
     }
 
-    /** Writes bytes, their number first. */
+    /**
+     * Writes bytes, their number first. Of more than 2 MiB only so many: whoever reads them refuses
+     * them for their size, as they would have been.
+     */
     public static void write(byte[] bytes, DataOutputView out) throws IOException {
-        out.writeInt(bytes.length);
-        out.write(bytes);
+        int length = Math.min(bytes.length, BYTES_MAX);
+        out.writeInt(length);
+        out.write(bytes, 0, length);
+    }
+
+    /**
+     * Writes a name as {@code writeUTF} does. Of one that is too long for that only a beginning,
+     * which is too long for a name as well.
+     */
+    public static void writeName(String name, DataOutputView out) throws IOException {
+        out.writeUTF(name.length() > UTF_CHARS_MAX ? name.substring(0, UTF_CHARS_MAX) : name);
     }
 
     /** Reads what {@link #write(byte[], DataOutputView)} wrote, up to 2 MiB. */

@@ -441,6 +441,9 @@ public final class SearchOperator extends AbstractStreamOperator<PartialAnswer>
         } finally {
             if (handoverExecutor != null) {
                 handoverExecutor.close();
+            }
+            // There is none if it could not be opened.
+            if (handover != null) {
                 handover.close();
             }
             if (state != null) {

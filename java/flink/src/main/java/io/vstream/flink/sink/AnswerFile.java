@@ -80,7 +80,10 @@ public final class AnswerFile implements Sink<Answer>, SupportsWriterState<Answe
             out = new BufferedWriter(new OutputStreamWriter(file, StandardCharsets.UTF_8));
         }
 
-        /** Opens a file, cut back to {@code length}. */
+        /**
+         * Opens a file, cut back to {@code length}. One that is shorter, such as another path than
+         * that of the job before, goes on where it ends.
+         */
         private static LineWriter open(Path path, long length) throws IOException {
             try {
                 if (path.toAbsolutePath().getParent() != null) {
@@ -88,7 +91,7 @@ public final class AnswerFile implements Sink<Answer>, SupportsWriterState<Answe
                 }
                 try (RandomAccessFile old = new RandomAccessFile(path.toFile(), "rw")) {
                     // A device has no length to set.
-                    if (old.length() != length) {
+                    if (old.length() > length) {
                         old.setLength(length);
                     }
                 }

@@ -64,6 +64,17 @@ class FieldsOfRecordsTest {
         assertThat(event(events, "{'op':'d','before':{'id':7}}")).isEqualTo(Reason.BAD_ID);
     }
 
+    /** A message of Avro begins with a zero and the number of its schema: as text that is UTF-32. */
+    @Test
+    void bytesThatAreNoTextAreRefused() {
+        Debezium events = new Debezium(new LineParser(10, Shop.TEXTS), Shop.TEXTS);
+        byte[] avro = {0, 0, 0, 0, 5, 2, 4, (byte) 0xff, 8, 16, 32};
+        for (int length = 0; length <= avro.length; length++) {
+            byte[] value = Arrays.copyOf(avro, length);
+            assertThat(events.read(null, value, record)).isEqualTo(Reason.MALFORMED_LINE);
+        }
+    }
+
     @Test
     void aVectorThatWasNotSentIsAnUpdateOfTheRest() {
         Debezium events = new Debezium(new LineParser(10, Shop.NUMBERS), Shop.NUMBERS);

@@ -86,6 +86,8 @@ class AttributesEncoderTest {
                 Arguments.of("colour", "x".repeat(4_097), Refusal.TOO_LARGE),
                 Arguments.of("tags", "red", Refusal.WRONG_TYPE),
                 Arguments.of("tags", List.of("a", 1), Refusal.WRONG_TYPE),
+                Arguments.of("tags", Arrays.asList("a", null), Refusal.WRONG_TYPE),
+                Arguments.of("tags", new String[] {"a", null}, Refusal.WRONG_TYPE),
                 Arguments.of("tags", texts(1_025, 1), Refusal.TOO_LARGE),
                 Arguments.of("tags", texts(1_000, 100), Refusal.TOO_LARGE),
                 Arguments.of("since", "yesterday", Refusal.WRONG_TYPE),

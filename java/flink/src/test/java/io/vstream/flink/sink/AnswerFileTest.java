@@ -43,6 +43,16 @@ class AnswerFileTest {
         assertThat(Files.readAllLines(path)).hasSize(1).first().asString().contains("7");
     }
 
+    @Test
+    void aFileThatIsShorterThanTheCheckpointSaysGoesOnWhereItEnds() throws Exception {
+        Path path = folder.resolve("another.jsonl");
+        AnswerFile sink = new AnswerFile(path.toString());
+        try (var writer = sink.restoreWriter(null, List.of(1_000L))) {
+            writer.write(ANSWER, null);
+        }
+        assertThat(Files.readAllLines(path)).hasSize(1).first().asString().startsWith("{");
+    }
+
     /**
      * When the disk was full, closing the file failed like writing to it. Flink then ended the task
      * manager, and the job stood still for ever.

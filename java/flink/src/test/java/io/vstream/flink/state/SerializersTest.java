@@ -20,6 +20,8 @@ import io.vstream.flink.place.Write;
 import io.vstream.flink.route.QueryCopy;
 import io.vstream.flink.route.ShardKeys;
 import io.vstream.flink.route.SpreadGroup;
+import io.vstream.flink.row.AttributesEncoder;
+import io.vstream.flink.row.NameHash;
 import io.vstream.flink.search.Neighbors;
 import io.vstream.flink.search.PartialAnswer;
 import io.vstream.nativecore.Asked;
@@ -27,6 +29,7 @@ import io.vstream.nativecore.MovedRanges;
 import io.vstream.nativecore.RowFields;
 import java.io.IOException;
 import java.time.Instant;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.Stream;
@@ -36,6 +39,7 @@ import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputDeserializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
+import org.assertj.core.api.InstanceOfAssertFactories;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
@@ -315,6 +319,41 @@ class SerializersTest {
         assertThat(in.available()).isZero();
         assertThat(again.getCopyOfBuffer()).isEqualTo(out.getCopyOfBuffer());
         assertThat(serializer.duplicate()).isEqualTo(serializer);
+    }
+
+    /**
+     * What is too long is refused by whoever checks it, behind a shuffle as well: it comes through,
+     * and is too long still.
+     */
+    @Test
+    void whatIsTooLongIsTooLongBehindAShuffle() throws IOException {
+        String text = "\u20ac".repeat(2 << 20);
+        VectorChange change =
+                VectorChange.upsert(text.substring(0, 70_000), VECTOR)
+                        .with("text", text)
+                        .with("tags", Collections.nCopies(100_000, "a"))
+                        .withPayload(new byte[3 << 20])
+                        .in(text.substring(0, 40_000));
+        TypeSerializer<VectorChange> serializer =
+                VectorChange.TYPE.createSerializer(new SerializerConfigImpl());
+        DataOutputSerializer out = new DataOutputSerializer(16);
+        serializer.serialize(change, out);
+        DataInputDeserializer in = new DataInputDeserializer(out.getCopyOfBuffer());
+        VectorChange read = serializer.deserialize(in);
+        assertThat(in.available()).isZero();
+        assertThat(read).extracting("name").asString().hasSizeGreaterThan(NameHash.NAME_BYTES_MAX);
+        assertThat(read).extracting("group").asString().hasSizeGreaterThan(NameHash.NAME_BYTES_MAX);
+        assertThat(read)
+                .extracting("payload", InstanceOfAssertFactories.BYTE_ARRAY)
+                .hasSizeGreaterThan(1 << 20);
+        assertThat(read)
+                .extracting("attributes", InstanceOfAssertFactories.MAP)
+                .satisfies(
+                        values -> {
+                            assertThat((String) values.get("text"))
+                                    .hasSizeGreaterThan(AttributesEncoder.BYTES_MAX);
+                            assertThat((List<?>) values.get("tags")).hasSize(1 << 16);
+                        });
     }
 
     /** Windows, joins and asynchronous calls on answers keep them in the state of the program. */
