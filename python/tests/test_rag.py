@@ -166,6 +166,30 @@ def test_a_refused_write_leaves_nothing_to_do_again(model, tmp_path):
         assert len(documents) == 0
 
 
+@pytest.mark.parametrize("is_reopened", [False, True])
+def test_a_refused_write_that_was_interrupted_holds_up_no_other(
+    model, tmp_path, monkeypatch, is_reopened
+):
+    documents = opened(model, path=tmp_path / "d", attributes={"year": "i64"})
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    # Embedding takes long, and only then it is seen that the attribute cannot be.
+    with monkeypatch.context() as patch:
+        patch.setattr(documents, "_apply", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            documents.upsert("a", SPEECH, {"year": "soon"})
+    if is_reopened:
+        documents.collection.close()
+        documents = opened(model, path=tmp_path / "d", attributes={"year": "i64"})
+    with documents:
+        documents.upsert("b", SPEECH, {"year": 1861})
+        assert [len(documents), documents.get("b")[0].attributes] == [1, {"year": 1861}]
+    with opened(model, path=tmp_path / "d", attributes={"year": "i64"}) as documents:
+        assert len(documents) == 1
+
+
 def test_a_write_that_cannot_be_planned_holds_up_no_other(model, tmp_path):
     with opened(model, path=tmp_path / "d", attributes={"tags": "keywords"}) as documents:
         with pytest.raises(vstream.InvalidInput, match="Decimal"):

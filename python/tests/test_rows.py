@@ -390,6 +390,23 @@ def test_tables_go_in_and_come_out(small, library):
     assert len(frame) == 3
 
 
+@pytest.mark.parametrize("kind", ["list_", "large_list"])
+def test_arrow_lists_of_several_lengths_are_refused(small, kind):
+    arrow = pytest.importorskip("pyarrow")
+    # As many numbers as the rows would need, but each row has some of another.
+    uneven = [[1.0] * 4, [2.0] * 5, [3.0] * 3, [4.0] * 4]
+    even = [[float(at)] * 4 for at in range(1, 5)]
+    kind = getattr(arrow, kind)(arrow.float32())
+    ids = [f"row {at}" for at in range(4)]
+    for chunks in ([uneven], [uneven[:2], uneven[2:]], [even[:1], uneven[1:]]):
+        column = arrow.chunked_array(chunks, type=kind)
+        with pytest.raises(vstream.InvalidInput, match="same length"):
+            small.upsert(arrow.table({"id": ids, "vector": column}))
+    assert small.count() == 0
+    small.upsert(arrow.table({"id": ids, "vector": arrow.chunked_array([even], type=kind)[0:4]}))
+    assert small.get("row 2", vectors=True).vectors.tolist() == [even[2]]
+
+
 def test_progress_is_told():
     told = []
 

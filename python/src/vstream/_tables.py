@@ -60,6 +60,16 @@ def _ids(column: Any) -> Any:
     return column if convert is None else convert()
 
 
+def _all_of(size: int, part: Any) -> bool:
+    """Return whether all lists of an Arrow array have so many elements."""
+    offsets = getattr(part, "offsets", None)
+    if offsets is None:
+        # Lists of a fixed size.
+        return bool(part.type.list_size == size)
+    ends = np.asarray(offsets)
+    return len(ends) == len(part) + 1 and bool((np.diff(ends) == size).all())
+
+
 def _matrix(column: Any) -> Any:
     """Return vectors as a matrix."""
     if isinstance(column, np.ndarray) and column.dtype != object:
@@ -71,8 +81,10 @@ def _matrix(column: Any) -> Any:
         flat = [np.asarray(part.flatten()) for part in parts]
         rows = sum(len(part) for part in parts)
         values = np.concatenate(flat)
-        if rows and values.size % rows == 0 and not any(part.null_count for part in parts):
-            return values.reshape(rows, -1)
+        if rows and not any(part.null_count for part in parts):
+            size = values.size // rows
+            if all(_all_of(size, part) for part in parts):
+                return values.reshape(rows, size)
     if isinstance(column, (list, tuple)):
         return column
     convert = getattr(column, "to_pylist", None) or getattr(column, "to_list", None)

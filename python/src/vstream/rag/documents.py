@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -164,7 +164,9 @@ class Documents:
             )
         if pending := made._folder.pending():
             # A crash came between the rows of a document.
-            made._apply([made._edition(*one) for one in pending])
+            # Nobody was told yet that these are there, so what is refused is not.
+            with suppress(InvalidInput):
+                made._apply([made._edition(*one) for one in pending])
             made._folder.settle()
         return made
 
@@ -380,10 +382,10 @@ class Documents:
             chunks[id] = chunk
         return _Edition(document, text, attributes, chunks)
 
-    def _write(self, editions: list[_Edition]) -> Change:
+    def _write(self, new: list[_Edition]) -> Change:
         # What failed on the way goes first, unless it is written again now.
-        written = {one.document for one in editions}
-        editions = [one for one in self._unsettled if one.document not in written] + editions
+        written = {one.document for one in new}
+        editions = [one for one in self._unsettled if one.document not in written] + new
         before, self._unsettled = self._unsettled, editions
         if self._folder is not None and editions:
             try:
@@ -397,6 +399,9 @@ class Documents:
         except InvalidInput:
             # Refused before a row of the document changed; those before it are whole.
             self._settle(editions)
+            if before:
+                # It may be what was interrupted, which is no fault of the documents of this call.
+                return self._write(new)
             raise
         self._settle(editions)
         return change
