@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # Every write leaves a file behind; without this, queries would read thousands of them.
 _CALLS_PER_OPTIMISE = 50
+# Queries that are under way read the files of older versions.
+_OLDER_KEPT = datetime.timedelta(minutes=1)
 
 
 class LanceDbRows(Rows):
@@ -55,7 +57,7 @@ class LanceDbRows(Rows):
             self._optimise()
 
     def _optimise(self) -> None:
-        self._table.optimize(cleanup_older_than=datetime.timedelta(0))
+        self._table.optimize(cleanup_older_than=_OLDER_KEPT)
 
     def query(self, vector: list[float], k: int) -> list[int]:
         search = self._table.search(np.asarray(vector, dtype=np.float32)).distance_type("cosine")
