@@ -233,3 +233,34 @@ fn metrics_and_health_need_no_key_and_have_a_port_of_their_own() {
     }
     server.running.stop();
 }
+
+/// Who asks for a collection may be gone before it is made, or dropped: it is there then, or gone, and nothing in between.
+#[test]
+fn a_change_of_collections_goes_to_its_end_whoever_waits() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // Less than the syncs of making one take.
+    let limits = Limits { request: Duration::from_micros(500), ..Limits::default() };
+    let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    let wait_for = |name: &str, is_wanted: bool| loop {
+        let answer = server.call("GET", &format!("/collections/{name}/exists"), None).1;
+        let is_there = answer["result"]["exists"] == json!(is_wanted);
+        if is_there && dir.path().join(name).exists() == is_wanted {
+            return;
+        }
+        assert!(std::time::Instant::now() < until, "{name}: {is_wanted} is not so: {answer}");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut unanswered = 0;
+    for at in 0..10 {
+        let name = format!("c{at}");
+        let (path, body) =
+            (format!("/collections/{name}"), json!({"vectors": {"size": 4, "distance": "Dot"}}));
+        unanswered += u32::from(server.call("PUT", &path, Some(&body)).0 == 504);
+        wait_for(&name, true);
+        unanswered += u32::from(server.call("DELETE", &path, None).0 == 504);
+        wait_for(&name, false);
+    }
+    assert!(unanswered > 0, "nobody was gone");
+    server.running.stop();
+}
