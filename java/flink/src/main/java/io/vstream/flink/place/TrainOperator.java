@@ -147,8 +147,7 @@ public final class TrainOperator extends AbstractStreamOperator<Command>
         int most = Math.max(1, SAMPLE_BYTES_MAX / (dimension * Float.BYTES));
         int step = (vectors.size() + most - 1) / most;
         int count = (vectors.size() + step - 1) / step;
-        ByteBuffer rows =
-                BufferLayout.allocate(count * dimension * Float.BYTES + Long.BYTES);
+        ByteBuffer rows = BufferLayout.allocate(count * dimension * Float.BYTES + Long.BYTES);
         for (int row = 0; row < count; row++) {
             rows.asFloatBuffer().put(row * dimension, vectors.get(row * step), 0, dimension);
         }

@@ -64,7 +64,9 @@ class FieldsOfRecordsTest {
         assertThat(event(events, "{'op':'d','before':{'id':7}}")).isEqualTo(Reason.BAD_ID);
     }
 
-    /** A message of Avro begins with a zero and the number of its schema: as text that is UTF-32. */
+    /**
+     * A message of Avro begins with a zero and the number of its schema: as text that is UTF-32.
+     */
     @Test
     void bytesThatAreNoTextAreRefused() {
         Debezium events = new Debezium(new LineParser(10, Shop.TEXTS), Shop.TEXTS);
