@@ -69,7 +69,7 @@ pub(crate) fn answer(
                 ..Query::new(query.vector, query.k)
             };
             let (stats, is_partial) = search(&query, workspace)?;
-            writer.answer(Scanned { leaves: stats.leaves, is_partial }, &workspace.found);
+            writer.answer(Scanned { leaves: stats.leaves, is_partial }, &workspace.found, &[]);
         }
         Ok(writer.written())
     })
@@ -101,7 +101,7 @@ pub(crate) fn answer_fields(
                 push_rows(&mut fields, &answer);
             }
             let scanned = Scanned { leaves: answer.stats.leaves, is_partial };
-            push_answer(&mut out, scanned, &answer.neighbors, &fields);
+            push_answer(&mut out, scanned, &answer.neighbors, &[], &fields);
         }
         Ok(out)
     })

@@ -5,8 +5,9 @@
 //!            | vector if upsert | fields (where they follow)
 //! queries    i32 count | i32 flags | count x ( i32 k | i32 effort | vector | asked (flag 1) )
 //! answers    per query: i32 n | i32 leaves scanned; of a group, its rows
-//!                       | n x ( i64 id | i64 version | f32 distance | i32 fields follow )
-//!                       | a fields block for each row with one
+//!                       | n x ( i64 id | i64 version | f32 distance | i32 flags )
+//!                       | n x f64 order (flag 2) | a fields block for each row with flag 1
+//!            order: what the rows ascend by, where that is not the distance; all have it, or none
 //! placement  i64 code | i32 shard | i32 zero
 //! partition  i32
 //! vector     dimension x f32, padded with zeros to a multiple of 8 bytes
@@ -47,11 +48,17 @@ pub(crate) const K_MAX: usize = 1000;
 /// Flag of a batch of queries, each of which has an `asked` block.
 const FLAG_ASKED: i32 = 1;
 
+/// Flag of a row of an answer that a `fields` block follows.
+const ROW_HAS_FIELDS: u32 = 1;
+/// Flag of a row of an answer whose order follows.
+const ROW_HAS_ORDER: u32 = 2;
+
 const RECORD_HEADER: usize = 32;
 const QUERIES_HEADER: usize = 8;
 const QUERY_HEADER: usize = 8;
 const ANSWER_HEADER: usize = 8;
 const NEIGHBOR: usize = 24;
+const ORDER: usize = 8;
 const PLACEMENT: usize = 16;
 const PARTITION: usize = 4;
 
@@ -207,7 +214,8 @@ impl<'a> Queries<'a> {
         for number in 1..=count {
             let query = take_query(&mut rest, dimension, asks)
                 .map_err(|failure| failure.at(&format!("query {number} of {count}")))?;
-            answer_bytes += ANSWER_HEADER + query.k * NEIGHBOR;
+            let row = NEIGHBOR + if query.asked.ranked.is_some() { ORDER } else { 0 };
+            answer_bytes += ANSWER_HEADER + query.k * row;
             wants_fields |= query.asked.wants_fields();
         }
         Ok(Queries { bytes: body, dimension, count, answer_bytes, asks, wants_fields })
@@ -330,20 +338,15 @@ impl<'a> Writer<'a> {
         self.written
     }
 
-    /// Writes one answer: its rows, nearest first.
+    /// Writes one answer: its rows, nearest first, and what they ascend by, if that is not the
+    /// distance.
     pub(crate) fn answer(
         &mut self,
         scanned: impl Into<Scanned>,
         neighbors: &[vstream_vector::Neighbor],
+        order: &[f64],
     ) {
-        self.put(&(neighbors.len() as i32).to_le_bytes());
-        self.put(&scanned.into().to_le_bytes());
-        for neighbor in neighbors {
-            self.put(&neighbor.id.to_le_bytes());
-            self.put(&neighbor.version.to_le_bytes());
-            self.put(&neighbor.distance.to_le_bytes());
-            self.put(&[0; 4]);
-        }
+        put_rows(scanned.into(), neighbors, order, 0, |bytes| self.put(bytes));
     }
 
     /// Writes one placement.
@@ -365,24 +368,42 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Appends the answer to a query that asks what rows carry. `fields` has one block for each row,
-/// as [`push_fields`] writes it.
+/// Appends the answer to a query that asks what rows carry.
+///
+/// * `order`: what the rows ascend by; empty if that is the distance.
+/// * `fields`: one block for each row, as [`push_fields`] writes it.
 pub(crate) fn push_answer(
     out: &mut Vec<u8>,
     scanned: impl Into<Scanned>,
     neighbors: &[vstream_vector::Neighbor],
+    order: &[f64],
     fields: &[u8],
 ) {
-    let follow = u32::from(!fields.is_empty());
-    out.extend_from_slice(&(neighbors.len() as i32).to_le_bytes());
-    out.extend_from_slice(&scanned.into().to_le_bytes());
-    for neighbor in neighbors {
-        out.extend_from_slice(&neighbor.id.to_le_bytes());
-        out.extend_from_slice(&neighbor.version.to_le_bytes());
-        out.extend_from_slice(&neighbor.distance.to_le_bytes());
-        out.extend_from_slice(&follow.to_le_bytes());
-    }
+    let flags = if fields.is_empty() { 0 } else { ROW_HAS_FIELDS };
+    put_rows(scanned.into(), neighbors, order, flags, |bytes| out.extend_from_slice(bytes));
     out.extend_from_slice(fields);
+}
+
+fn put_rows(
+    scanned: Scanned,
+    neighbors: &[vstream_vector::Neighbor],
+    order: &[f64],
+    flags: u32,
+    mut put: impl FnMut(&[u8]),
+) {
+    assert!(order.is_empty() || order.len() == neighbors.len(), "each row has an order, or none");
+    let flags = flags | if order.is_empty() { 0 } else { ROW_HAS_ORDER };
+    put(&(neighbors.len() as i32).to_le_bytes());
+    put(&scanned.to_le_bytes());
+    for neighbor in neighbors {
+        put(&neighbor.id.to_le_bytes());
+        put(&neighbor.version.to_le_bytes());
+        put(&neighbor.distance.to_le_bytes());
+        put(&flags.to_le_bytes());
+    }
+    for value in order {
+        put(&value.to_le_bytes());
+    }
 }
 
 /// Bytes of `count` placements.

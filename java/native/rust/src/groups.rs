@@ -29,9 +29,10 @@ use crate::serve::{Moment, Serve};
 use crate::state::{SharedStateHandle, State};
 use crate::written::{Outcome, Written};
 
-/// Code of a delete or an update that follows a row to the place where it was before its group was
-/// spread. Most ids have no row there, and that is no news.
-const FORMER_PLACE: u64 = 1;
+/// Code of a delete or an update whose row may be elsewhere: it follows the row to the place where
+/// it was before its group was spread, or it is an update of a slice whose row may be there still.
+/// Many ids have no row here, and that is no news.
+const MAY_BE_ELSEWHERE: u64 = 1;
 
 /// One partition of groups.
 pub(crate) struct Groups {
@@ -99,7 +100,7 @@ impl Groups {
         let block = block.ok_or_else(|| Failure::invalid("A record names no group."))?;
         let (group, id, version) = (block.group, record.id, record.version);
         self.shards.check(shard_of(group, self.reads.seed, self.reads.shards)?)?;
-        let is_former = record.code == FORMER_PLACE;
+        let may_be_elsewhere = record.code == MAY_BE_ELSEWHERE;
         // 0 where ids are numbers.
         let row = RowId { id, check: block.fields.check };
         Outcome::of_group(match record.op {
@@ -107,7 +108,7 @@ impl Groups {
                 let row = RowRef { id, version, vector, fields: block.fields };
                 store.upsert(group, &row).map(|_| Outcome::Applied)
             }
-            Op::Delete if is_former => {
+            Op::Delete if may_be_elsewhere => {
                 store.delete_existing(group, row, version).map(|_| Outcome::Applied)
             }
             Op::Delete => store.delete(group, row, version).map(|_| Outcome::Applied),
@@ -120,7 +121,7 @@ impl Groups {
                 };
                 let update = Update { set: block.fields.attributes, unset: &unset, payload };
                 let applied = store.update(group, row, version, &update);
-                applied.map(|applied| Outcome::found(applied.is_applied() || is_former))
+                applied.map(|applied| Outcome::found(applied.is_applied() || may_be_elsewhere))
             }
             Op::Drop => store.drop_group(group).map(|()| Outcome::Applied),
         })
@@ -277,8 +278,8 @@ impl Moment for Reads {
         }
         let mut writer = Writer::new(out, queries.answer_bytes())?;
         for query in queries.iter() {
-            let Found { neighbors, read, .. } = self.find(&query, With::NOTHING)?;
-            writer.answer(read, &neighbors);
+            let Found { neighbors, order, read, .. } = self.find(&query, With::NOTHING)?;
+            writer.answer(read, &neighbors, &order);
         }
         Ok(writer.written())
     }
@@ -290,17 +291,17 @@ impl Moment for Reads {
         for query in queries.iter() {
             fields.clear();
             if !query.asked.wants_fields() {
-                let Found { neighbors, read, .. } = self.find(&query, With::NOTHING)?;
-                push_answer(&mut out, read, &neighbors, &fields);
+                let Found { neighbors, order, read, .. } = self.find(&query, With::NOTHING)?;
+                push_answer(&mut out, read, &neighbors, &order, &fields);
                 continue;
             }
             let with = With { vector: false, payload: query.asked.payload, attributes: true };
-            let Found { neighbors, rows, read } = self.find(&query, with)?;
+            let Found { neighbors, order, rows, read } = self.find(&query, with)?;
             let columns: Vec<u16> = query.asked.columns().collect();
             for row in &rows {
                 self.push_row(&mut fields, row, &columns)?;
             }
-            push_answer(&mut out, read, &neighbors, &fields);
+            push_answer(&mut out, read, &neighbors, &order, &fields);
         }
         Ok(out)
     }
@@ -309,6 +310,9 @@ impl Moment for Reads {
 /// The answer of a group.
 struct Found {
     neighbors: Vec<Neighbor>,
+    /// What they ascend by, if that is not the distance: the score with the other sign. Distances
+    /// have 32 bits, in which many times and prices are the same.
+    order: Vec<f64>,
     /// What each of them carries.
     rows: Vec<OwnedRow>,
     /// Rows of the group in runs and in memory, hidden ones included.
@@ -336,8 +340,9 @@ impl Reads {
                 ranked.with(group_query, |query| self.reader.search(asked.group, query))?
             }
         };
+        // In an answer less is nearer; more of a score is better.
+        let order = found.rows.iter().filter_map(|hit| hit.score).map(|score| -score).collect();
         let pair = |hit: GroupHit| {
-            // In an answer less is nearer; more of a score is better.
             let distance = match hit.score {
                 Some(score) => -score as f32,
                 None => hit.distance.expect("the query has a vector"),
@@ -346,7 +351,7 @@ impl Reads {
         };
         let read = usize::try_from(found.stats.rows).unwrap_or(usize::MAX);
         let (neighbors, rows) = found.rows.into_iter().map(pair).unzip();
-        Ok(Found { neighbors, rows, read })
+        Ok(Found { neighbors, order, rows, read })
     }
 
     /// Appends what a row of an answer carries of what was asked for.

@@ -53,7 +53,7 @@ fn a_partial_answer_says_so_beside_its_leaves() {
         [(0, false, 0), (4, false, 4), (0, true, -1), (4, true, -5)]
     {
         let mut out = Vec::new();
-        push_answer(&mut out, Scanned { leaves, is_partial }, &[], &[]);
+        push_answer(&mut out, Scanned { leaves, is_partial }, &[], &[], &[]);
         assert_eq!(out[4..8], i32::to_le_bytes(expected));
     }
 }
@@ -206,9 +206,36 @@ fn fields_of_answers_are_written_as_the_golden_file_says() {
     push_fields(&mut fields, &Fields::NONE, true);
     let near = Neighbor { distance: 0.5, id: 1, version: 2 };
     let far = Neighbor { distance: 1.5, id: u64::MAX, version: 3 };
-    push_answer(&mut out, 4, &[near, far], &fields);
-    push_answer(&mut out, 0, &[Neighbor { distance: 2.0, id: 5, version: 6 }], &[]);
+    push_answer(&mut out, 4, &[near, far], &[], &fields);
+    push_answer(&mut out, 0, &[Neighbor { distance: 2.0, id: 5, version: 6 }], &[], &[]);
     assert_eq!(out, bytes(&words));
+}
+
+/// Scores of 64 bits that are one number in 32.
+#[test]
+fn the_order_of_answers_is_written_as_the_golden_file_says() {
+    let words = golden(include_str!("../../../src/test/resources/golden/answers-order.hex"));
+    let (mut fields, mut out) = (Vec::new(), Vec::new());
+    push_fields(&mut fields, &Fields::NONE, true);
+    push_fields(&mut fields, &Fields::NONE, true);
+    let row = |id| Neighbor { distance: 1.7e12, id, version: id + 1 };
+    let order = [1.7e12, 1.7e12 + 1.0];
+    push_answer(&mut out, 4, &[row(2), row(1)], &order, &fields);
+    let whole = out.len();
+    push_answer(&mut out, 0, &[row(2), row(1)], &order, &[]);
+    assert_eq!(out, bytes(&words));
+    // Without fields, into a buffer that is there.
+    let mut room = vec![0xff; out.len() - whole];
+    let mut writer = Writer::new(&mut room, 0).unwrap();
+    writer.answer(0, &[row(2), row(1)], &order);
+    assert_eq!(room, out[whole..]);
+}
+
+#[test]
+fn an_answer_in_an_order_has_room_for_it() {
+    let words = golden(include_str!("../../../src/test/resources/golden/queries-groups.hex"));
+    let queries = Queries::new(bytes(&words), DIMENSION).unwrap();
+    assert_eq!(queries.answer_bytes(), 8 + 10 * (24 + 8));
 }
 
 #[test]
@@ -234,8 +261,8 @@ fn answers_are_written_as_the_golden_file_says() {
     let mut writer = Writer::new(&mut out, words.len() * 8).unwrap();
     let near = Neighbor { distance: 0.5, id: 1, version: 2 };
     let far = Neighbor { distance: 1.5, id: u64::MAX, version: 3 };
-    writer.answer(4, &[near, far]);
-    writer.answer(0, &[]);
+    writer.answer(4, &[near, far], &[]);
+    writer.answer(0, &[], &[]);
     let written = writer.written();
     assert_eq!(out[..written], *bytes(&words));
     assert!(out[written..].iter().all(|&byte| byte == 0xff), "nothing beyond");

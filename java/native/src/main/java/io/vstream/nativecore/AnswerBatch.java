@@ -22,7 +22,10 @@ public final class AnswerBatch {
     private static final int LEAVES = 4;
     private static final int VERSION = 8;
     private static final int DISTANCE = 16;
-    private static final int FIELDS_FOLLOW = 20;
+    private static final int FLAGS = 20;
+    private static final int HAS_FIELDS = 1;
+    private static final int HAS_ORDER = 2;
+    private static final double[] NO_ORDER = new double[0];
 
     private ByteBuffer buffer = BufferLayout.allocate(BufferLayout.answerBytes(16));
     private int end;
@@ -74,7 +77,7 @@ public final class AnswerBatch {
             return false;
         }
         at = next;
-        next = at + BufferLayout.answerBytes(size());
+        next = fieldsAt();
         for (int row = 0; row < size(); row++) {
             if (hasFields(row)) {
                 next += FieldsLayout.bytesAt(buffer, next);
@@ -109,9 +112,27 @@ public final class AnswerBatch {
         return buffer.getLong(neighbor(row) + VERSION);
     }
 
-    /** Distance of a neighbour; smaller is closer. */
+    /**
+     * Distance of a neighbour; smaller is closer. Where the answer is in another order, what it is
+     * in order of, as near as 32 bits come to it.
+     */
     public float distance(int row) {
         return buffer.getFloat(neighbor(row) + DISTANCE);
+    }
+
+    /**
+     * What the neighbours ascend by, one for each; empty if that is the distance. Not a number
+     * stands last.
+     */
+    public double[] order() {
+        if (!hasOrder()) {
+            return NO_ORDER;
+        }
+        double[] order = new double[size()];
+        for (int row = 0; row < order.length; row++) {
+            order[row] = buffer.getDouble(orderAt() + row * BufferLayout.ORDER_BYTES);
+        }
+        return order;
     }
 
     /**
@@ -122,7 +143,7 @@ public final class AnswerBatch {
     public RowFields[] fields() {
         int size = size();
         RowFields[] fields = null;
-        int block = at + BufferLayout.answerBytes(size);
+        int block = fieldsAt();
         for (int row = 0; row < size; row++) {
             if (hasFields(row)) {
                 if (fields == null) {
@@ -137,7 +158,19 @@ public final class AnswerBatch {
     }
 
     private boolean hasFields(int row) {
-        return buffer.getInt(neighbor(row) + FIELDS_FOLLOW) != 0;
+        return (buffer.getInt(neighbor(row) + FLAGS) & HAS_FIELDS) != 0;
+    }
+
+    private boolean hasOrder() {
+        return size() > 0 && (buffer.getInt(neighbor(0) + FLAGS) & HAS_ORDER) != 0;
+    }
+
+    private int orderAt() {
+        return at + BufferLayout.answerBytes(size());
+    }
+
+    private int fieldsAt() {
+        return orderAt() + (hasOrder() ? size() * BufferLayout.ORDER_BYTES : 0);
     }
 
     private int neighbor(int row) {

@@ -13,8 +13,9 @@ import java.nio.ByteOrder;
  * queries  i32 count | i32 flags | count x ( i32 k | i32 effort | vector | asked (flag 1) )
  * answers  per query: i32 n | i32 leaves scanned; of a group, its rows; -1 less that if rows were
  *                     left out
- *                     | n x ( i64 id | i64 version | f32 distance | i32 fields follow )
- *                     | a fields block for each row with one
+ *                     | n x ( i64 id | i64 version | f32 distance | i32 flags )
+ *                     | n x f64 order (flag 2) | a fields block for each row with flag 1
+ *          order: what the rows ascend by, where that is not the distance; all have it, or none
  * placement  i64 code | i32 shard | i32 zero
  * partition  i32
  * vector   dimension x f32, padded with zeros to a multiple of 8 bytes
@@ -69,6 +70,9 @@ public final class BufferLayout {
 
     /** Bytes of one neighbour. */
     public static final int NEIGHBOR_BYTES = 24;
+
+    /** Bytes of what one neighbour is in order of, where that is not the distance. */
+    static final int ORDER_BYTES = Double.BYTES;
 
     /** Bytes of one placement. */
     public static final int PLACEMENT_BYTES = 16;

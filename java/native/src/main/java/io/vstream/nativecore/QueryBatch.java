@@ -51,7 +51,7 @@ public final class QueryBatch {
             return;
         }
         begin(k, effort, vector);
-        finish(k);
+        finish(BufferLayout.answerBytes(k));
     }
 
     /**
@@ -78,7 +78,8 @@ public final class QueryBatch {
         begin(k, effort, vector);
         AskedLayout.put(buffer, end, asked, bytes);
         end += bytes;
-        finish(k);
+        int order = asked.order().isEmpty() ? 0 : k * BufferLayout.ORDER_BYTES;
+        finish(BufferLayout.answerBytes(k) + order);
     }
 
     private void begin(int k, int effort, float[] vector) {
@@ -102,10 +103,10 @@ public final class QueryBatch {
         end += queryBytes;
     }
 
-    private void finish(int k) {
+    private void finish(int bytes) {
         count++;
         buffer.putInt(0, count);
-        answerBytes = Math.addExact(answerBytes, BufferLayout.answerBytes(k));
+        answerBytes = Math.addExact(answerBytes, bytes);
     }
 
     private void grow(int bytes) {

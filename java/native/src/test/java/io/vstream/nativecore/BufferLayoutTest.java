@@ -130,6 +130,42 @@ class BufferLayoutTest {
         assertThat(answers.next()).isFalse();
     }
 
+    @Test
+    void theOrderOfAnswersIsReadAsTheGoldenFileSays() throws Exception {
+        ByteBuffer buffer = Golden.direct("answers-order.hex");
+        AnswerBatch answers = new AnswerBatch();
+        answers.read(buffer, buffer.capacity());
+        for (boolean carry : new boolean[] {true, false}) {
+            assertThat(answers.next()).isTrue();
+            assertThat(answers.id(0)).isEqualTo(2);
+            assertThat(answers.id(1)).isEqualTo(1);
+            assertThat(answers.distance(0)).isEqualTo(answers.distance(1)).isEqualTo(1.7e12f);
+            assertThat(answers.order()).containsExactly(1.7e12, 1.7e12 + 1);
+            RowFields[] fields = answers.fields();
+            if (carry) {
+                assertThat(fields).allMatch(RowFields::leftOut);
+            } else {
+                assertThat(fields).isNull();
+            }
+        }
+        assertThat(answers.next()).isFalse();
+
+        ByteBuffer byDistance = Golden.direct("answers.hex");
+        answers.read(byDistance, byDistance.capacity());
+        while (answers.next()) {
+            assertThat(answers.order()).isEmpty();
+        }
+    }
+
+    @Test
+    void anAnswerInAnOrderHasRoomForIt() {
+        QueryBatch queries = new QueryBatch(3, 2);
+        queries.add(10, 0, new float[3], Asked.NOTHING.in("ann", "{}"));
+        assertThat(queries.answerBytes()).isEqualTo(8 + 10 * (24 + 8));
+        queries.add(10, 0, new float[3], Asked.NOTHING.in("ann"));
+        assertThat(queries.answerBytes()).isEqualTo(2 * 8 + 10 * (24 + 8) + 10 * 24);
+    }
+
     /** A payload larger than the whole batch has room once the batch is empty. */
     @Test
     void anEmptyBatchGrowsForALargePayload() {

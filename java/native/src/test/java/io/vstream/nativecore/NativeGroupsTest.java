@@ -113,6 +113,55 @@ class NativeGroupsTest {
         }
     }
 
+    /** Scores of 32 bits are one number for times of two minutes, and the order was lost. */
+    @Test
+    void scoresKeepTheirOrderInAllBits() {
+        try (NativeEngine engine = create("engine", 0, LAST)) {
+            VectorBatch batch = new VectorBatch(Fixture.DIMENSION, 16);
+            int shard = NativeGroups.shard(SEED, LAST + 1, "ann");
+            int rows = 8;
+            for (int id = 0; id < rows; id++) {
+                // The later the nearer, and the larger the id.
+                RowFields price = RowFields.of("", 0, price(1.7e12 + id), null).in("ann");
+                batch.upsert(id, 1, 0, shard, vector(id), price);
+            }
+            engine.write(batch.buffer(), batch.count());
+            QueryBatch queries = new QueryBatch(Fixture.DIMENSION, 2);
+            String order = "{\"rank\":\"attribute(price)\",\"vector\":false}";
+            Asked names = new Asked(Asked.NO_FILTER, new short[] {0}, false, false, Float.NaN);
+            AnswerBatch answers = new AnswerBatch();
+            for (Asked asked : new Asked[] {Asked.NOTHING, names}) {
+                queries.clear();
+                queries.add(rows, 0, vector(0), asked.in("ann", order));
+                queries.add(rows, 0, vector(0), asked.in("ann"));
+                answers.search(engine, queries);
+                assertThat(answers.next()).isTrue();
+                double[] found = answers.order();
+                assertThat(found).hasSize(rows);
+                for (int row = 0; row < rows; row++) {
+                    assertThat(answers.id(row)).isEqualTo(rows - 1 - row);
+                    assertThat(found[row]).isEqualTo(-1.7e12 - answers.id(row));
+                    assertThat(answers.distance(row)).isEqualTo((float) found[row]);
+                }
+                assertThat(answers.fields() != null).isEqualTo(asked.wantsFields());
+                assertThat(answers.next()).isTrue();
+                assertThat(answers.size()).isEqualTo(rows);
+                assertThat(answers.order()).isEmpty();
+                assertThat(answers.next()).isFalse();
+            }
+        }
+    }
+
+    /** The bytes of a price. */
+    private static byte[] price(double value) {
+        return ByteBuffer.allocate(3 + Double.BYTES)
+                .order(ByteOrder.LITTLE_ENDIAN)
+                .putShort((short) 0)
+                .put((byte) 3)
+                .putDouble(value)
+                .array();
+    }
+
     private static List<String> ranked(NativeEngine engine, String order) {
         QueryBatch queries = new QueryBatch(Fixture.DIMENSION, 1);
         queries.add(10, BufferLayout.EFFORT_AUTO, vector(0), Asked.NOTHING.in("ann", order));

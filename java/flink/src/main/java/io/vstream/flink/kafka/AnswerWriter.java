@@ -3,6 +3,7 @@ package io.vstream.flink.kafka;
 import io.vstream.flink.ingest.Frontier;
 import io.vstream.flink.merge.Answer;
 import io.vstream.flink.merge.RowJson;
+import io.vstream.flink.merge.Shortened;
 import io.vstream.flink.row.Schema;
 import java.nio.charset.StandardCharsets;
 import org.apache.flink.api.common.serialization.SerializationSchema;
@@ -29,6 +30,11 @@ import org.apache.kafka.clients.producer.ProducerRecord;
  * vectors) was applied before the search. Later ones may have been. Once, when the first template
  * moves the rows that came before it, a row may be missed while it moves.
  *
+ * <p>A distance that is not finite is null.
+ *
+ * <p>The producer refuses a record that is longer than {@code max.request.size}, and the job would
+ * fail again after each restart. So a longer answer says less, see {@link #fitting}.
+ *
  * <p>In Avro the value says the same by {@link AnswerAvro#schema}; under a registry it begins with
  * Confluent's header.
  */
@@ -40,13 +46,15 @@ public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer
     private final boolean isAvro;
     private final String registry;
     private final Schema rows;
+    private final int valueBytesMax;
 
     private transient AnswerAvro avro;
 
     /**
      * @param output where answers go, and how they are written
      * @param rows schema of the collection
-     * @throws IllegalArgumentException if answers in Avro cannot carry what rows do
+     * @throws IllegalArgumentException if answers in Avro cannot carry what rows do, or if no
+     *     answer has room in a record
      */
     public AnswerWriter(KafkaOutput output, Schema rows) {
         if (output.avro()) {
@@ -56,6 +64,7 @@ public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer
         topic = output.topic();
         isAvro = output.avro();
         registry = output.schemaRegistry();
+        valueBytesMax = output.valueBytesMax();
     }
 
     @Override
@@ -70,11 +79,38 @@ public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer
     public ProducerRecord<byte[], byte[]> serialize(
             Answer answer, KafkaSinkContext context, Long timestamp) {
         String key = Long.toUnsignedString(answer.ticket().queryId());
-        byte[] value = isAvro ? avro.value(answer) : utf8(json(answer));
-        return new ProducerRecord<>(topic, utf8(key), value);
+        return new ProducerRecord<>(topic, utf8(key), fitting(answer));
     }
 
-    /** The value of an answer. */
+    /**
+     * The value of an answer, or the first of these that is short enough: with what half, a quarter
+     * and so on of its rows carry, and {@code left_out} in the others; the first half, quarter and
+     * so on of its rows, as a partial answer; no row, and no offsets. Each takes half of the time
+     * of the one before it.
+     */
+    private byte[] fitting(Answer answer) {
+        byte[] value = value(answer);
+        Answer shown = answer;
+        int whole = RowJson.carry(answer) ? answer.rows().length : 0;
+        while (value.length > valueBytesMax && whole > 0) {
+            whole /= 2;
+            shown = Shortened.carrying(shown, whole);
+            value = value(shown);
+        }
+        int size = answer.ids().length;
+        while (value.length > valueBytesMax && size > 0) {
+            size /= 2;
+            shown = Shortened.first(shown, size);
+            value = value(shown);
+        }
+        return value.length > valueBytesMax ? value(Shortened.empty(answer)) : value;
+    }
+
+    private byte[] value(Answer answer) {
+        return isAvro ? avro.value(answer) : utf8(json(answer));
+    }
+
+    /** The value of an answer in JSON. */
     static String json(Answer answer) {
         StringBuilder json = new StringBuilder(128 + answer.ids().length * 48);
         json.append("{\"query_id\":").append(Long.toUnsignedString(answer.ticket().queryId()));
@@ -82,7 +118,7 @@ public final class AnswerWriter implements KafkaRecordSerializationSchema<Answer
         for (int i = 0; i < answer.ids().length; i++) {
             json.append(i == 0 ? "" : ",").append("{\"rank\":").append(i + 1);
             RowJson.id(answer, i, json.append(",\"id\":"));
-            json.append(",\"distance\":").append(answer.distances()[i]);
+            RowJson.number(answer.distances()[i], json.append(",\"distance\":"));
             if (RowJson.carry(answer)) {
                 json.append(RowJson.fields(answer.rows()[i]));
             }

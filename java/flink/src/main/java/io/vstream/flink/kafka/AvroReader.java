@@ -5,7 +5,8 @@ import io.vstream.flink.ingest.Incoming;
 import java.io.IOException;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.Optional;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.Schema;
 import org.apache.avro.io.BinaryDecoder;
@@ -21,12 +22,28 @@ final class AvroReader {
     /** More schemas than a topic has; beyond that they are asked for again. */
     private static final int SCHEMAS_MAX = 1_000;
 
+    /**
+     * How long a number that the registry does not have is not asked for again. A schema may be
+     * there a moment later: a registry of several machines knows it before all of them do.
+     */
+    private static final long MISSING_NANOS = TimeUnit.SECONDS.toNanos(30);
+
     private final boolean queries;
     private final int defaultK;
     private final io.vstream.flink.row.Schema rows;
     private final SchemaRegistry registry;
     private final AvroFields only;
-    private final Map<Integer, Optional<AvroFields>> known = new HashMap<>();
+    private final LongSupplier nanos;
+    private final Map<Integer, Known> known = new HashMap<>();
+
+    /**
+     * What the registry said of a number.
+     *
+     * @param fields how records of the schema are read; null if they cannot be
+     * @param missing true if there was no schema
+     * @param askedNanos when that was
+     */
+    private record Known(AvroFields fields, boolean missing, long askedNanos) {}
 
     /**
      * @param schema in JSON, or null
@@ -40,6 +57,18 @@ final class AvroReader {
             boolean queries,
             int defaultK,
             io.vstream.flink.row.Schema rows) {
+        this(schema, registry, queries, defaultK, rows, System::nanoTime);
+    }
+
+    /** With a clock of its own, for tests. */
+    AvroReader(
+            String schema,
+            String registry,
+            boolean queries,
+            int defaultK,
+            io.vstream.flink.row.Schema rows,
+            LongSupplier nanos) {
+        this.nanos = nanos;
         this.queries = queries;
         this.defaultK = defaultK;
         this.rows = rows;
@@ -76,17 +105,18 @@ final class AvroReader {
         if (number == SchemaRegistry.NONE) {
             return Reason.MALFORMED_LINE;
         }
-        Optional<AvroFields> fields = known.get(number);
-        if (fields == null) {
-            fields = ask(number);
+        Known schema = known.get(number);
+        long now = nanos.getAsLong();
+        if (schema == null || schema.missing && now - schema.askedNanos >= MISSING_NANOS) {
+            schema = ask(number, now);
             if (known.size() >= SCHEMAS_MAX) {
                 known.clear();
             }
-            known.put(number, fields);
+            known.put(number, schema);
         }
-        return fields.isEmpty()
+        return schema.fields == null
                 ? Reason.MALFORMED_LINE
-                : fields.get().read(value, SchemaRegistry.HEADER_BYTES, record);
+                : schema.fields.read(value, SchemaRegistry.HEADER_BYTES, record);
     }
 
     /** True if a key is in Avro, and not a text. */
@@ -111,15 +141,14 @@ final class AvroReader {
         }
     }
 
-    private Optional<AvroFields> ask(int number) {
+    private Known ask(int number, long now) {
         Schema schema = registry.schema(number);
-        if (schema == null) {
-            return Optional.empty();
-        }
         try {
-            return Optional.of(new AvroFields(schema, queries, defaultK, rows));
+            boolean missing = schema == null;
+            AvroFields fields = missing ? null : new AvroFields(schema, queries, defaultK, rows);
+            return new Known(fields, missing, now);
         } catch (IllegalArgumentException | AvroRuntimeException e) {
-            return Optional.empty();
+            return new Known(null, false, now);
         }
     }
 }

@@ -12,6 +12,7 @@ import java.util.Base64;
 import java.util.List;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.MissingNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
 
 /**
@@ -66,15 +67,11 @@ final class Debezium {
 
     /** Reads the id of a key: {@code {"id":1}} or a number. */
     Reason id(byte[] key, Incoming record) {
-        try {
-            JsonNode id = payload(JSON.readTree(key));
-            if (rows.grouped() && record.group.isEmpty()) {
-                record.group = id.path("group").asText();
-            }
-            return id(id.isObject() ? id.path("id") : id, record);
-        } catch (IOException e) {
-            return Reason.BAD_ID;
+        JsonNode id = columns(key);
+        if (record.group.isEmpty()) {
+            record.group = group(id);
         }
+        return id(id.isObject() ? id.path("id") : id, record);
     }
 
     private Reason upsert(JsonNode row, JsonNode message, Incoming record) throws IOException {
@@ -162,11 +159,31 @@ final class Debezium {
 
     private Reason delete(JsonNode row, byte[] key, Incoming record) {
         record.kind = Incoming.Kind.DELETE;
-        record.group = rows.grouped() ? row.path("group").asText() : "";
-        if (row.has("id")) {
-            return id(row.path("id"), record);
+        record.group = group(row);
+        if (!row.hasNonNull("id")) {
+            return id(key, record);
         }
-        return key == null ? Reason.BAD_ID : id(key, record);
+        if (record.group.isEmpty()) {
+            // Postgres sends the columns of the key alone, and null for others, unless its REPLICA
+            // IDENTITY is FULL.
+            record.group = group(columns(key));
+        }
+        return id(row.path("id"), record);
+    }
+
+    /** The group in a row or a key; empty, which names none, unless it is a text. */
+    private String group(JsonNode columns) {
+        JsonNode group = columns.path("group");
+        return rows.grouped() && group.isTextual() ? group.asText() : "";
+    }
+
+    /** What a key says; nothing if there is no key or it is no JSON. */
+    private static JsonNode columns(byte[] key) {
+        try {
+            return key == null ? MissingNode.getInstance() : payload(JSON.readTree(key));
+        } catch (IOException e) {
+            return MissingNode.getInstance();
+        }
     }
 
     private Reason id(JsonNode id, Incoming record) {

@@ -3,6 +3,9 @@ package io.vstream.flink.kafka;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.kafka.clients.producer.ProducerConfig;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
 
 /**
  * A topic that answers are written to, as the settings schema describes it.
@@ -26,6 +29,12 @@ public record KafkaOutput(
         long transactionTimeoutMillis,
         Map<String, String> properties) {
 
+    /** Room in a record for its key, which is a number, and for what Kafka puts around both. */
+    private static final int AROUND_BYTES = 512;
+
+    /** An answer that says nothing has fewer bytes. */
+    private static final int VALUE_BYTES_LEAST = 512;
+
     /** Reads a normalised section. */
     public static KafkaOutput fromJson(JsonNode output) {
         JsonNode prefix = output.path("transactional-id-prefix");
@@ -38,6 +47,40 @@ public record KafkaOutput(
                 prefix.isTextual() ? prefix.asText() : null,
                 output.path("transaction-timeout").asLong(900_000),
                 properties(output));
+    }
+
+    /**
+     * Bytes of the value of a record that the producer takes.
+     *
+     * @throws IllegalArgumentException with a sentence if {@code max.request.size} or {@code
+     *     buffer.memory} is no number, or too small for any answer
+     */
+    int valueBytesMax() {
+        long record =
+                Math.min(
+                        bytes(ProducerConfig.MAX_REQUEST_SIZE_CONFIG),
+                        bytes(ProducerConfig.BUFFER_MEMORY_CONFIG));
+        if (record < AROUND_BYTES + VALUE_BYTES_LEAST) {
+            throw new IllegalArgumentException(
+                    "results.properties: max.request.size and buffer.memory are at least "
+                            + (AROUND_BYTES + VALUE_BYTES_LEAST)
+                            + ", as an answer has no room in less. Raise the one that is smaller.");
+        }
+        return (int) Math.min(Integer.MAX_VALUE, record) - AROUND_BYTES;
+    }
+
+    private long bytes(String property) {
+        ConfigDef.ConfigKey known = ProducerConfig.configDef().configKeys().get(property);
+        String given = properties.get(property);
+        try {
+            Object value =
+                    given == null
+                            ? known.defaultValue
+                            : ConfigDef.parseType(property, given, known.type);
+            return ((Number) value).longValue();
+        } catch (ConfigException e) {
+            throw new IllegalArgumentException("results.properties: " + e.getMessage(), e);
+        }
     }
 
     static String registry(JsonNode section) {

@@ -52,17 +52,10 @@ public final class Topics {
             int k,
             Schema rows,
             String name) {
-        Properties properties = new Properties();
-        // Answers of an aborted transaction of whoever writes the topic must not be indexed.
-        properties.setProperty(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
-        if (!queries) {
-            properties.setProperty(ConsumerConfig.FETCH_MIN_BYTES_CONFIG, FETCH_BYTES);
-            properties.setProperty(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, FETCH_WAIT_MILLIS);
-        }
-        properties.putAll(input.properties());
+        boolean checkpoints = env.getCheckpointConfig().isCheckpointingEnabled();
         KafkaSource<Incoming> source =
                 KafkaSource.<Incoming>builder()
-                        .setProperties(properties)
+                        .setProperties(properties(input, queries, checkpoints))
                         .setBootstrapServers(input.brokers())
                         .setTopics(input.topic())
                         .setGroupId(input.group())
@@ -76,6 +69,24 @@ public final class Topics {
                                 Duration.ofMillis(input.outOfOrdernessMillis()))
                         .withIdleness(Duration.ofMillis(input.idleAfterMillis()));
         return env.fromSource(source, time, name, Incoming.TYPE).uid(name);
+    }
+
+    /** Properties of a source's client. */
+    static Properties properties(KafkaInput input, boolean queries, boolean checkpoints) {
+        Properties properties = new Properties();
+        // Answers of an aborted transaction of whoever writes the topic must not be indexed.
+        properties.setProperty(ConsumerConfig.ISOLATION_LEVEL_CONFIG, "read_committed");
+        if (!queries) {
+            properties.setProperty(ConsumerConfig.FETCH_MIN_BYTES_CONFIG, FETCH_BYTES);
+            properties.setProperty(ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, FETCH_WAIT_MILLIS);
+        }
+        if (input.start() == KafkaInput.Start.COMMITTED && !checkpoints) {
+            // Offsets are committed when a checkpoint completes. Where none ever does, the client
+            // commits them, or each start would begin with the oldest record.
+            properties.setProperty(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "true");
+        }
+        properties.putAll(input.properties());
+        return properties;
     }
 
     /**

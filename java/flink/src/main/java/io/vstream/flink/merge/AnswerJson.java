@@ -1,6 +1,9 @@
 package io.vstream.flink.merge;
 
-/** Answers as JSON lines. Ids are unsigned; distances have nine digits at most, enough for f32. */
+/**
+ * Answers as JSON lines. Ids are unsigned; distances have nine digits at most, enough for f32, and
+ * are null where they are not finite.
+ */
 public final class AnswerJson {
 
     private AnswerJson() {}
@@ -24,7 +27,7 @@ public final class AnswerJson {
         }
         line.append("],\"distances\":[");
         for (int i = 0; i < answer.distances().length; i++) {
-            line.append(i == 0 ? "" : ",").append(answer.distances()[i]);
+            RowJson.number(answer.distances()[i], line.append(i == 0 ? "" : ","));
         }
         line.append(']');
         if (RowJson.carry(answer)) {

@@ -117,9 +117,10 @@ final class Gathering {
     }
 
     /**
-     * Layout 4: the fields in order, lists with their length first, then a byte of flags, one of
+     * Layout 5: the fields in order, lists with their length first, then a byte of flags, one of
      * which says that partitions beyond the first 128 have answered: then their bits follow, with
-     * the number of words first. Layout 3 does not know that flag, nor layout 2 what rows carry.
+     * the number of words first. Layout 4 does not know that rows may have another order than that
+     * of distances, nor layout 3 that flag, nor layout 2 what rows carry.
      */
     static final class GatheringSerializer extends RecordSerializer<Gathering> {
         private static final long serialVersionUID = 1L;
@@ -228,7 +229,7 @@ final class Gathering {
     public static final class Layout extends RecordSerializer.Snapshot<Gathering> {
         /** Called by Flink. */
         public Layout() {
-            super(4, 2);
+            super(5, 2);
         }
 
         @Override

@@ -35,12 +35,15 @@ public final class MeasureOperator extends AbstractStreamOperator<Answer>
      */
     private static final int SHOWN_QUERIES = 64;
 
+    /** Rows of a shown answer. */
+    private static final int SHOWN_ROWS = 16;
+
     private transient Totals totals;
     private transient Latency latency;
     private transient Level lastAnswer;
     private transient Text sample;
     private transient long sampledNanos;
-    private transient String[] shown;
+    private transient Answer[] shown;
 
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
@@ -57,7 +60,7 @@ public final class MeasureOperator extends AbstractStreamOperator<Answer>
         latency = meters.latency(Names.LATENCY);
         lastAnswer = meters.level(Names.LAST_ANSWER);
         sample = meters.text(Names.SAMPLE);
-        shown = new String[SHOWN_QUERIES];
+        shown = new Answer[SHOWN_QUERIES];
     }
 
     @Override
@@ -85,21 +88,27 @@ public final class MeasureOperator extends AbstractStreamOperator<Answer>
         output.collect(element);
     }
 
+    /** The answers that are shown; for tests. */
+    String sample() {
+        return sample.getValue();
+    }
+
     /** Every two seconds: the latest answers to the shown queries, and last the answer of now. */
     private void sample(Answer answer, long now) {
         long queryId = answer.ticket().queryId();
         if (queryId >= 0 && queryId < SHOWN_QUERIES) {
-            shown[(int) queryId] = AnswerJson.line(answer, "sample");
+            shown[(int) queryId] = Shortened.sample(answer, SHOWN_ROWS);
         }
         if (now - sampledNanos >= SAMPLE_EVERY_NANOS) {
             sampledNanos = now;
             StringBuilder lines = new StringBuilder();
-            for (String line : shown) {
-                if (line != null) {
-                    lines.append(line).append('\n');
+            for (Answer one : shown) {
+                if (one != null) {
+                    lines.append(AnswerJson.line(one, "sample")).append('\n');
                 }
             }
-            sample.set(lines.append(AnswerJson.line(answer, "sample")).toString());
+            Answer last = Shortened.sample(answer, SHOWN_ROWS);
+            sample.set(lines.append(AnswerJson.line(last, "sample")).toString());
         }
     }
 }

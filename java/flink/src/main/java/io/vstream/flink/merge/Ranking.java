@@ -5,8 +5,8 @@ import java.util.Arrays;
 import java.util.List;
 
 /**
- * Merges the rows of several partitions: one row per id, then the k nearest, ties by id. Reuses its
- * arrays; not for several threads.
+ * Merges the rows of several partitions: one row per id, then the k nearest, ties by id. Nearest by
+ * their {@link Neighbors#order}, where they have one. Reuses its arrays; not for several threads.
  *
  * <p>Partitions answer at moments of their own, so that a row that goes from one to another between
  * these may be found in both. Of its copies the highest version is taken: it is the newest. A
@@ -20,11 +20,16 @@ import java.util.List;
 final class Ranking {
 
     private static final int EMPTY = -1;
-    private static final long INDEX_MASK = 0xffffffffL;
+
+    /** By so many 32 bits in turn rows are in order: two of their order, and two of their id. */
+    private static final int DIGITS = 4;
 
     private long[] ids = new long[64];
     private long[] versions = new long[64];
     private float[] distances = new float[64];
+
+    /** What rows are in order of. */
+    private double[] keys = new double[64];
 
     /** Which list a row is of. */
     private int[] origins = new int[64];
@@ -37,13 +42,14 @@ final class Ranking {
     /** Open addressing: position of an id's row, or {@link #EMPTY}. */
     private int[] slots = new int[128];
 
+    /** Rows by rank, each behind 32 bits by which it was put in order. */
     private long[] order = new long[64];
 
     /** How far each list reaches: a row of its partition that is nearer is in it. */
-    private float[] reaches = new float[8];
+    private double[] reaches = new double[8];
 
     /** How far all lists reach of which a copy was dropped. */
-    private float reach;
+    private double reach;
 
     /**
      * Ranks the rows of {@code parts}, the k nearest of a partition each or all that it has,
@@ -51,8 +57,8 @@ final class Ranking {
      */
     int rank(List<Neighbors> parts, int k) {
         int count = rank(parts, k, true);
-        boolean mayLack = reach < Float.POSITIVE_INFINITY && count > 0;
-        if (mayLack && distance(count - 1) > reach) {
+        boolean mayLack = reach < Double.POSITIVE_INFINITY && count > 0;
+        if (mayLack && keys[row(count - 1)] > reach) {
             return rank(parts, k, false);
         }
         return count;
@@ -60,20 +66,19 @@ final class Ranking {
 
     private int rank(List<Neighbors> parts, int k, boolean newest) {
         size = 0;
-        reach = Float.POSITIVE_INFINITY;
+        reach = Double.POSITIVE_INFINITY;
         Arrays.fill(slots, EMPTY);
-        reaches = reaches.length < parts.size() ? new float[parts.size()] : reaches;
+        reaches = reaches.length < parts.size() ? new double[parts.size()] : reaches;
         for (int i = 0; i < parts.size(); i++) {
             Neighbors rows = parts.get(i);
             int last = rows.size() - 1;
-            reaches[i] = rows.size() < k ? Float.POSITIVE_INFINITY : rows.distances()[last];
+            reaches[i] = rows.size() < k ? Double.POSITIVE_INFINITY : rows.orderOf(last);
             add(rows, i, newest);
         }
-        for (int i = 0; i < size; i++) {
-            order[i] = (long) ascending(distances[i]) << Integer.SIZE | i;
+        for (int row = 0; row < size; row++) {
+            order[row] = row;
         }
-        Arrays.sort(order, 0, size);
-        sortTiesById();
+        sort(0, size, 0);
         return Math.min(k, size);
     }
 
@@ -82,14 +87,14 @@ final class Ranking {
         for (int i = 0; i < rows.size(); i++) {
             long id = rows.ids()[i];
             long version = rows.versions()[i];
-            float distance = rows.distances()[i];
+            double key = rows.orderOf(i);
             int slot = slot(id);
             int row = slots[slot];
             if (row == EMPTY) {
                 row = size++;
                 slots[slot] = row;
                 ids[row] = id;
-                set(row, version, distance, origin, i);
+                set(row, rows, origin, i);
                 continue;
             }
             int order = Long.compareUnsigned(version, versions[row]);
@@ -97,15 +102,16 @@ final class Ranking {
                 // One of the two is dropped, in whose place its partition has left out another.
                 reach = Math.min(reach, reaches[order > 0 ? origins[row] : origin]);
             }
-            if (newest ? order > 0 : distance < distances[row]) {
-                set(row, version, distance, origin, i);
+            if (newest ? order > 0 : key < keys[row]) {
+                set(row, rows, origin, i);
             }
         }
     }
 
-    private void set(int row, long version, float distance, int origin, int place) {
-        versions[row] = version;
-        distances[row] = distance;
+    private void set(int row, Neighbors from, int origin, int place) {
+        versions[row] = from.versions()[place];
+        distances[row] = from.distances()[place];
+        keys[row] = from.orderOf(place);
         origins[row] = origin;
         places[row] = place;
     }
@@ -131,7 +137,7 @@ final class Ranking {
     }
 
     private int row(int rank) {
-        return (int) (order[rank] & INDEX_MASK);
+        return (int) order[rank];
     }
 
     private int slot(long id) {
@@ -143,30 +149,38 @@ final class Ranking {
         return slot;
     }
 
-    /** A signed integer that sorts as the float does. */
-    private static int ascending(float value) {
-        int bits = Float.floatToIntBits(value + 0.0f);
-        return bits ^ (bits >> Integer.SIZE - 1 & Integer.MAX_VALUE);
-    }
-
-    private void sortTiesById() {
-        for (int i = 1; i < size; i++) {
-            long moving = order[i];
-            int at = i;
-            while (at > 0 && after(order[at - 1], moving)) {
-                order[at] = order[at - 1];
-                at--;
+    /** Sorts some rows by one of their {@link #DIGITS}, and those with equal ones by the next. */
+    private void sort(int from, int to, int digit) {
+        for (int i = from; i < to; i++) {
+            int row = row(i);
+            order[i] = (long) digit(row, digit) << Integer.SIZE | row;
+        }
+        Arrays.sort(order, from, to);
+        for (int first = from; first < to && digit + 1 < DIGITS; ) {
+            int next = first + 1;
+            while (next < to && order[next] >> Integer.SIZE == order[first] >> Integer.SIZE) {
+                next++;
             }
-            order[at] = moving;
+            if (next - first > 1) {
+                sort(first, next, digit + 1);
+            }
+            first = next;
         }
     }
 
-    /** True if both rows are equally far and {@code left} has the larger id. */
-    private boolean after(long left, long right) {
-        return left >> Integer.SIZE == right >> Integer.SIZE
-                && Long.compareUnsigned(
-                                ids[(int) (left & INDEX_MASK)], ids[(int) (right & INDEX_MASK)])
-                        > 0;
+    private int digit(int row, int digit) {
+        return switch (digit) {
+            case 0 -> (int) (ascending(keys[row]) >> Integer.SIZE);
+            case 1 -> (int) ascending(keys[row]) ^ Integer.MIN_VALUE;
+            case 2 -> (int) (ids[row] >> Integer.SIZE) ^ Integer.MIN_VALUE;
+            default -> (int) ids[row] ^ Integer.MIN_VALUE;
+        };
+    }
+
+    /** A signed integer that sorts as the number does, what is none last; 0 and -0 are one. */
+    private static long ascending(double value) {
+        long bits = Double.doubleToLongBits(value + 0.0);
+        return bits ^ (bits >> Long.SIZE - 1 & Long.MAX_VALUE);
     }
 
     private void reserve(int rows) {
@@ -175,6 +189,7 @@ final class Ranking {
             ids = Arrays.copyOf(ids, capacity);
             versions = Arrays.copyOf(versions, capacity);
             distances = Arrays.copyOf(distances, capacity);
+            keys = Arrays.copyOf(keys, capacity);
             origins = Arrays.copyOf(origins, capacity);
             places = Arrays.copyOf(places, capacity);
             order = new long[capacity];

@@ -36,6 +36,18 @@ public final class RowJson {
         }
     }
 
+    /**
+     * Appends a distance, or null where JSON has no such number: a rank expression may give an
+     * infinite score, and a distance may be too large for 32 bits.
+     */
+    public static void number(float number, StringBuilder out) {
+        if (Float.isFinite(number)) {
+            out.append(number);
+        } else {
+            out.append("null");
+        }
+    }
+
     /** True if rows carry more than ids. */
     public static boolean carry(Answer answer) {
         return Arrays.stream(answer.rows())

@@ -25,10 +25,10 @@ import org.apache.flink.api.common.typeutils.base.LongSerializer;
  *       set.
  * </ul>
  */
-final class Carried {
+public final class Carried {
 
     /** How long the order of an id is remembered after its last record. */
-    static final Duration ORDER_KEPT = Duration.ofDays(7);
+    public static final Duration ORDER_KEPT = Duration.ofDays(7);
 
     private final KeyedStateStore store;
     private final Schema schema;

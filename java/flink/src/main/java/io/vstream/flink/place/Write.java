@@ -31,8 +31,8 @@ public final class Write {
     /** With {@link #DELETE}: the whole group goes. */
     private static final byte DROPS = 16;
 
-    /** With a group: the row may be elsewhere, and then nothing is to be done. */
-    private static final long FORMER_PLACE = 1;
+    /** With a group: the row may be elsewhere, and then nothing is to be done or counted. */
+    private static final long MAY_BE_ELSEWHERE = 1;
 
     /** Type of a stream of these. */
     public static final RecordType<Write> TYPE = RecordType.of(Write.class, WriteSerializer::new);
@@ -109,9 +109,13 @@ public final class Write {
         fields = record.fields;
     }
 
-    /** Becomes the write of a record in a slice of its group. */
+    /**
+     * Becomes the write of a record in a slice of its group. The row of an update may be where rows
+     * of the group were before, see {@link #followsTo}: a slice that lacks it is no news.
+     */
     void inSlice(VectorRecord record, long newVersion, String slice, int sliceShard) {
         grouped(record, newVersion);
+        code = record.update ? MAY_BE_ELSEWHERE : 0;
         shard = sliceShard;
         fields = record.fields.in(slice);
     }
@@ -121,7 +125,7 @@ public final class Write {
      * update of the row if it is there, or its delete.
      */
     void followsTo(VectorRecord record, long newVersion) {
-        set(record.id, newVersion, FORMER_PLACE, record.shard);
+        set(record.id, newVersion, MAY_BE_ELSEWHERE, record.shard);
         update = record.update;
         delete = !update;
         RowFields old = record.fields;

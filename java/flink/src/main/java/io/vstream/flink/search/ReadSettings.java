@@ -34,7 +34,7 @@ public record ReadSettings(
     /** Name of the folder. */
     public static final String FOLDER = "vstream-reads";
 
-    /** Refuses an address that other machines reach without a key and TLS. */
+    /** Refuses an address that other machines reach without a key and TLS, and half of TLS. */
     public ReadSettings {
         if (connections < 1) {
             throw new IllegalArgumentException(
@@ -46,6 +46,10 @@ public record ReadSettings(
                             + host
                             + ", which other machines reach: set reads.key-file, reads.keystore"
                             + " and reads.password-file too, or reads.host to 127.0.0.1.");
+        }
+        if ((keystore == null) != (passwordFile == null)) {
+            throw new IllegalArgumentException(
+                    "reads.keystore and reads.password-file go together: set both, or neither.");
         }
     }
 

@@ -14,7 +14,7 @@ import org.apache.flink.core.memory.DataOutputView;
  * The chunks that a document has in the index: keyed state. Nobody changes the map.
  *
  * @param newest largest number that a record of the document came with, see {@code Incoming.newer},
- *     or its ANY_ORDER
+ *     in state from before the number had one of its own; else its ANY_ORDER
  * @param chunks by what follows the document's name in theirs, in the order of the text: the
  *     chunk's first character and the one behind its last
  */

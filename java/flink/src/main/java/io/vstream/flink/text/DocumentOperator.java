@@ -4,13 +4,17 @@ import io.vstream.flink.ingest.Incoming;
 import io.vstream.flink.metrics.Count;
 import io.vstream.flink.metrics.Meters;
 import io.vstream.flink.metrics.Names;
+import io.vstream.flink.place.Carried;
 import io.vstream.flink.row.Schema;
 import io.vstream.nativecore.NativeChunk;
 import java.nio.charset.StandardCharsets;
 import java.util.LinkedHashMap;
 import java.util.Map;
+import org.apache.flink.api.common.state.KeyedStateStore;
+import org.apache.flink.api.common.state.StateTtlConfig;
 import org.apache.flink.api.common.state.ValueState;
 import org.apache.flink.api.common.state.ValueStateDescriptor;
+import org.apache.flink.api.common.typeutils.base.LongSerializer;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -23,7 +27,7 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  *   <li><b>A chunk's name is that of its document and the hash of its text</b>, so a chunk whose
  *       text is unchanged is the same row: it is updated, and not embedded again.
  *   <li><b>What goes is deleted</b>: keyed state holds the chunks of each document, and none of
- *       their texts.
+ *       their texts. The number that orders its records is kept apart, see {@link #newest}.
  *   <li><b>Order per document.</b> All records of a document pass one subtask here and one of those
  *       that embed, so partitions see its chunks in the order of its records. New chunks come
  *       before old ones go: a query between them sees both, and never none.
@@ -38,6 +42,8 @@ final class DocumentOperator extends AbstractStreamOperator<Incoming>
     private final Schema schema;
 
     private transient ValueState<ChunkList> state;
+    private transient KeyedStateStore store;
+    private transient ValueState<Long> newest;
     private transient ChunkRecords records;
     private transient Count split;
     private transient Count sent;
@@ -56,9 +62,8 @@ final class DocumentOperator extends AbstractStreamOperator<Incoming>
     @Override
     public void initializeState(StateInitializationContext context) throws Exception {
         super.initializeState(context);
-        state =
-                context.getKeyedStateStore()
-                        .getState(new ValueStateDescriptor<>("chunks", ChunkList.TYPE));
+        store = context.getKeyedStateStore();
+        state = store.getState(new ValueStateDescriptor<>("chunks", ChunkList.TYPE));
         Meters meters = new Meters(getMetricGroup());
         split = meters.count(Names.DOCUMENTS_SPLIT);
         sent = meters.count(Names.CHUNKS_SENT);
@@ -88,18 +93,44 @@ final class DocumentOperator extends AbstractStreamOperator<Incoming>
         if (old == null) {
             old = new ChunkList(Incoming.ANY_ORDER, Map.of());
         }
-        boolean ordered = document.newer != Incoming.ANY_ORDER;
-        if (ordered && document.newer <= old.newest()) {
+        if (isStale(document, old)) {
             stale.inc();
             return;
         }
-        long newest = Math.max(document.newer, old.newest());
+        long number = Math.max(document.newer, old.newest());
+        if (number != Incoming.ANY_ORDER) {
+            newest().update(number);
+        }
         if (document.kind == Incoming.Kind.UPDATE) {
             old.chunks().keySet().forEach(chunk -> send(records.updated(document, chunk)));
-            keep(newest, old.chunks());
+            keep(old.chunks());
         } else {
-            keep(newest, replace(document, old.chunks()));
+            keep(replace(document, old.chunks()));
         }
+    }
+
+    /** True if a record of the document with this number or a larger one was here. */
+    private boolean isStale(Incoming document, ChunkList old) throws Exception {
+        if (document.newer == Incoming.ANY_ORDER) {
+            return false;
+        }
+        Long last = newest().value();
+        return document.newer <= old.newest() || last != null && document.newer <= last;
+    }
+
+    /**
+     * The largest number of the document's records. It outlives the document, so that an older
+     * record does not bring it back, and is forgotten as that of a row is. Registered when it is
+     * first needed, so a stream without numbers has no state for them.
+     */
+    private ValueState<Long> newest() {
+        if (newest == null) {
+            ValueStateDescriptor<Long> descriptor =
+                    new ValueStateDescriptor<>("newest", LongSerializer.INSTANCE);
+            descriptor.enableTimeToLive(StateTtlConfig.newBuilder(Carried.ORDER_KEPT).build());
+            newest = store.getState(descriptor);
+        }
+        return newest;
     }
 
     /** Sends what changes; returns the chunks that there are then. */
@@ -136,11 +167,11 @@ final class DocumentOperator extends AbstractStreamOperator<Incoming>
         return chunks;
     }
 
-    private void keep(long newest, Map<String, ChunkList.Place> chunks) throws Exception {
-        if (chunks.isEmpty() && newest == Incoming.ANY_ORDER) {
+    private void keep(Map<String, ChunkList.Place> chunks) throws Exception {
+        if (chunks.isEmpty()) {
             state.clear();
         } else {
-            state.update(new ChunkList(newest, chunks));
+            state.update(new ChunkList(Incoming.ANY_ORDER, chunks));
         }
     }
 

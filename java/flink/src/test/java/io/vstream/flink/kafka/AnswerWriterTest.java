@@ -19,6 +19,8 @@ import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericRecord;
 import org.apache.avro.util.Utf8;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 class AnswerWriterTest {
 
@@ -188,6 +190,115 @@ class AnswerWriterTest {
         assertThatThrownBy(() -> new AnswerWriter(output, rows))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("'a b' is no name of a field in Avro");
+    }
+
+    @Test
+    void aDistanceThatIsNotFiniteIsNull() {
+        Answer answer =
+                new Answer(
+                        TICKET,
+                        new long[] {1, 2, 3},
+                        new float[] {Float.NEGATIVE_INFINITY, Float.POSITIVE_INFINITY, Float.NaN},
+                        1,
+                        false,
+                        Frontier.NONE);
+        assertThat(AnswerWriter.json(answer))
+                .contains(
+                        "[{\"rank\":1,\"id\":1,\"distance\":null},"
+                                + "{\"rank\":2,\"id\":2,\"distance\":null},"
+                                + "{\"rank\":3,\"id\":3,\"distance\":null}]");
+        assertThat(AnswerJson.line(answer, null)).contains("\"distances\":[null,null,null]");
+    }
+
+    /**
+     * An answer with payloads of a few MiB failed the job, which answered the same query after its
+     * restart and failed again.
+     */
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void anAnswerThatIsTooLongLeavesOutWhatRowsCarry(boolean isAvro) throws Exception {
+        AnswerRow[] rows = new AnswerRow[10];
+        for (int i = 0; i < rows.length; i++) {
+            rows[i] = new AnswerRow("sku-" + i, Map.of("price", 9.5), new byte[300_000], false);
+        }
+        Answer answer = answer(rows, new long[] {12});
+        byte[] value = written(answer, isAvro, Map.of("max.request.size", "1500000"), Shop.TEXTS);
+        assertThat(value).hasSizeBetween(500_000, 1_500_000);
+        // In base 64 a payload takes 400,000 bytes.
+        int whole = 2;
+        String said = said(value, isAvro);
+        assertThat(said.split("\"left_out\": ?true", -1)).hasSize(1 + rows.length - whole);
+        assertThat(said).contains("sku-9").contains("partial\":false").contains("12");
+        assertThat(said.split("price", -1)).hasSize(1 + whole);
+
+        byte[] usual = written(answer, isAvro, Map.of(), Shop.TEXTS);
+        assertThat(usual).hasSizeLessThan((1 << 20) - 100);
+        byte[] large = written(answer, isAvro, Map.of("max.request.size", "10000000"), Shop.TEXTS);
+        assertThat(said(large, isAvro)).doesNotContainPattern("left_out\": ?true");
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void anAnswerOfTooManyRowsHasTheFirstOfThemAndIsPartial(boolean isAvro) throws Exception {
+        AnswerRow[] rows = new AnswerRow[16];
+        for (int i = 0; i < rows.length; i++) {
+            rows[i] = new AnswerRow(i + "-" + "x".repeat(480), Map.of(), null, false);
+        }
+        Map<String, String> small = Map.of("max.request.size", "4096");
+        Answer answer = answer(rows, new long[] {12});
+        String said = said(written(answer, isAvro, small, Shop.TEXTS), isAvro);
+        assertThat(said).contains("3-xx").doesNotContain("4-xx").contains("partial\":true");
+        assertThat(said).contains("12").doesNotContainPattern("left_out\": ?true");
+        // Offsets of many partitions take all of the room.
+        Answer offsets = answer(rows, new long[2_000]);
+        assertThat(written(offsets, isAvro, small, Shop.TEXTS)).hasSizeLessThan(200);
+    }
+
+    @Test
+    void aProducerWithoutRoomForAnyAnswerIsRefused() {
+        for (Map<String, String> properties :
+                List.of(
+                        Map.of("max.request.size", "1000"),
+                        Map.of("buffer.memory", "1000"),
+                        Map.of("max.request.size", "much"))) {
+            assertThatThrownBy(() -> new AnswerWriter(output(false, properties), Shop.TEXTS))
+                    .isInstanceOf(IllegalArgumentException.class)
+                    .hasMessageStartingWith("results.properties: ");
+        }
+    }
+
+    private static Answer answer(AnswerRow[] rows, long[] offsets) {
+        return new Answer(
+                TICKET,
+                new long[rows.length],
+                new float[rows.length],
+                rows,
+                1,
+                false,
+                new Frontier(1_700_000_000_000L, offsets));
+    }
+
+    private static KafkaOutput output(boolean isAvro, Map<String, String> properties) {
+        return new KafkaOutput("", "answers", isAvro, null, false, null, 0, properties);
+    }
+
+    private static byte[] written(
+            Answer answer,
+            boolean isAvro,
+            Map<String, String> properties,
+            io.vstream.flink.row.Schema rows) {
+        AnswerWriter writer = new AnswerWriter(output(isAvro, properties), rows);
+        writer.open(null, null);
+        return writer.serialize(answer, null, null).value();
+    }
+
+    private static String said(byte[] value, boolean isAvro) throws Exception {
+        if (!isAvro) {
+            return new String(value, StandardCharsets.UTF_8);
+        }
+        Schema schema = AnswerAvro.schema(Shop.TEXTS);
+        GenericRecord read = AvroRecords.read(schema, value, 0);
+        return read.get("results") + " partial\":" + read.get("partial") + read.get("offsets");
     }
 
     private static String results(Answer answer, io.vstream.flink.row.Schema rows)

@@ -12,6 +12,8 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.SplittableRandom;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.avro.Schema;
 import org.apache.avro.generic.GenericRecordBuilder;
 import org.junit.jupiter.api.Test;
@@ -142,6 +144,43 @@ class AvroReaderTest {
             assertThat(reader.isAvro(key)).isTrue();
             assertThat(reader.id(key, record)).isNull();
             assertThat(record.id).isEqualTo(7);
+        }
+    }
+
+    /**
+     * A registry of several machines may say for a moment that a new schema is not there. Records
+     * of it were refused until the job started again.
+     */
+    @Test
+    void aSchemaThatWasMissingIsAskedForAgainAfterHalfAMinute() throws IOException {
+        AtomicLong nanos = new AtomicLong(Long.MAX_VALUE - 5);
+        try (RegistryStub registry = new RegistryStub()) {
+            int other = registry.add("\"long\"");
+            AvroReader reader =
+                    new AvroReader(
+                            null,
+                            registry.address(),
+                            false,
+                            10,
+                            io.vstream.flink.row.Schema.PLAIN,
+                            nanos::get);
+            byte[] value = AvroRecords.framed(other + 1, row(7, null, 1));
+            byte[] unusable = AvroRecords.framed(other, row(7, null, 1));
+            assertThat(reader.read(value, record)).isEqualTo(Reason.MALFORMED_LINE);
+            assertThat(reader.read(unusable, record)).isEqualTo(Reason.MALFORMED_LINE);
+            assertThat(registry.add(VECTOR.toString())).isEqualTo(other + 1);
+            nanos.addAndGet(TimeUnit.SECONDS.toNanos(29));
+            assertThat(reader.read(value, record)).isEqualTo(Reason.MALFORMED_LINE);
+            nanos.addAndGet(TimeUnit.SECONDS.toNanos(1));
+            assertThat(reader.read(value, record)).isNull();
+            assertThat(record.id).isEqualTo(7);
+            nanos.addAndGet(TimeUnit.HOURS.toNanos(1));
+            assertThat(reader.read(value, record)).isNull();
+            // A number never gets another schema.
+            assertThat(reader.read(unusable, record)).isEqualTo(Reason.MALFORMED_LINE);
+            String missing = "/schemas/ids/" + (other + 1);
+            assertThat(registry.requests())
+                    .containsExactly(missing, "/schemas/ids/" + other, missing);
         }
     }
 

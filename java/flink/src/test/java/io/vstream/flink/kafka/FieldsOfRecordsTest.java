@@ -170,6 +170,45 @@ class FieldsOfRecordsTest {
         }
     }
 
+    /**
+     * Postgres sends null for columns beside the key, unless it is told otherwise: the delete went
+     * to a group of the name "null", and the row stayed.
+     */
+    @Test
+    void aDeleteGoesToTheGroupThatItNamesOrToNone() throws Exception {
+        io.vstream.flink.row.Schema rows =
+                io.vstream.flink.row.Schema.fromJson(
+                        new ObjectMapper().readTree("{\"groups\":{\"mode\":\"isolated\"}}"));
+        Debezium events = new Debezium(new LineParser(10, rows), rows);
+        String[] befores = {
+            "{'id':4,'group':null}", "{'id':4,'group':7}", "{'id':4}", "{'id':null}", "null"
+        };
+        for (String before : befores) {
+            String delete = "{'op':'d','before':" + before + "}";
+            assertThat(event(events, "{'payload':{'id':4,'group':'eve'}}", delete)).isNull();
+            assertThat(record.id).isEqualTo(4);
+            assertThat(record.group).as(before).isEqualTo("eve");
+            for (String key : new String[] {"{'id':4,'group':null}", "{'id':4}", "4"}) {
+                assertThat(event(events, key, delete)).isNull();
+                // Decode refuses it, as that of any source.
+                assertThat(record.group).as(before + key).isEmpty();
+            }
+        }
+        assertThat(
+                        event(
+                                events,
+                                "{'id':4,'group':'eve'}",
+                                "{'op':'d','before':{'id':4,'group':'bob'}}"))
+                .isNull();
+        assertThat(record.group).isEqualTo("bob");
+        String delete = "{'op':'d','before':{'id':4,'group':null}}";
+        assertThat(event(events, "no JSON", delete)).isNull();
+        assertThat(record.group).isEmpty();
+        assertThat(events.id("{\"id\":4,\"group\":null}".getBytes(StandardCharsets.UTF_8), record))
+                .isNull();
+        assertThat(record.group).isEmpty();
+    }
+
     @Test
     void everyCutAndEveryChangedByteOfAvroIsReadOrRefused() throws Exception {
         AvroReader reader = new AvroReader(ROW.toString(), null, false, 10, Shop.TEXTS);
@@ -189,9 +228,16 @@ class FieldsOfRecordsTest {
     }
 
     private Reason event(Debezium events, String text) {
-        // ' stands for ", and within a text \' for \".
-        byte[] value = text.replace('\'', '"').getBytes(StandardCharsets.UTF_8);
-        return events.read(null, value, record);
+        return events.read(null, bytes(text), record);
+    }
+
+    private Reason event(Debezium events, String key, String text) {
+        return events.read(bytes(key), bytes(text), record);
+    }
+
+    /** ' stands for ", and within a text \' for \". */
+    private static byte[] bytes(String text) {
+        return text.replace('\'', '"').getBytes(StandardCharsets.UTF_8);
     }
 
     private Map<String, Object> values() {

@@ -59,6 +59,24 @@ class GatheringTest {
                 .readSnapshot(3, new DataInputDeserializer(new byte[0]), null);
     }
 
+    /** Rows by distance stand as they did in layout 4; the order of others is kept in all bits. */
+    @Test
+    void rowsKeepTheirOrder() throws IOException {
+        Gathering gathering = new Gathering(TICKET, 2);
+        gathering.rows().add(new Neighbors(new long[1], new long[1], new float[1]));
+        int before = bytes(gathering).length;
+        double[] order = {1.7e12, 1.7e12 + 1};
+        float[] distances = {1.7e12f, 1.7e12f};
+        gathering.rows().add(new Neighbors(new long[2], new long[2], distances, order, null));
+        assertThat(bytes(gathering)).hasSize(before + 4 + 2 * 28);
+        Gathering read = restored(gathering);
+        assertThat(read.rows().get(0).order()).isEmpty();
+        assertThat(read.rows().get(1).order()).isEqualTo(order);
+        serializer
+                .snapshotConfiguration()
+                .readSnapshot(4, new DataInputDeserializer(new byte[0]), null);
+    }
+
     @Test
     void bitsOfMorePartitionsThanThereCanBeAreRefused() throws IOException {
         Gathering gathering = new Gathering(TICKET, 300);

@@ -53,6 +53,69 @@ class RankingTest {
         assertThat(ids(3, rows)).containsExactly(2L, 1L, 3L);
     }
 
+    /** Times of one minute are one number in 32 bits: such rows came by their ids. */
+    @Test
+    void rowsWithAnOrderStandByAllOfIt() {
+        double time = -1.7e12;
+        Neighbors one = ordered(new long[] {9, 3}, time, time + 2);
+        Neighbors other = ordered(new long[] {5, 1}, time + 1, time + 3);
+        assertThat(one.distances()[0]).isEqualTo(other.distances()[1]);
+        assertThat(ids(10, one)).containsExactly(9L, 3L);
+        assertThat(ids(3, one, other)).containsExactly(9L, 5L, 3L);
+        assertThat(ids(3, Neighbors.NONE, other, one)).containsExactly(9L, 5L, 3L);
+        assertThat(ranking.distance(2)).isEqualTo((float) time);
+        // A newer copy of a row takes its place.
+        Neighbors copy = ordered(new long[] {3}, time - 1);
+        copy.versions()[0] = 1;
+        assertThat(ids(3, one, other, copy)).containsExactly(3L, 9L, 5L);
+        // 0 and -0 are one, and what is no number stands last.
+        Neighbors odd = ordered(new long[] {7, 2, 4, 6}, Double.NEGATIVE_INFINITY, 0.0, -0.0, 1);
+        odd.order()[3] = Double.NaN;
+        assertThat(ids(10, odd, ordered(new long[] {3}, 0.0), ordered(new long[] {8}, 1e300)))
+                .containsExactly(7L, 2L, 3L, 4L, 8L, 6L);
+    }
+
+    /** An old copy crowds a row out that is farther in the last bits of the order alone. */
+    @Test
+    void howFarAListReachesIsKnownToTheLastBit() {
+        double time = 1.7e12;
+        Neighbors one = ordered(new long[] {9, 8}, time, time + 1);
+        Neighbors far = ordered(new long[] {7, 9}, time + 2, time + 3);
+        far.versions()[1] = 6;
+        assertThat(ids(2, one, far)).containsExactly(9L, 8L);
+    }
+
+    @Test
+    void ordersEqualASortOfEverything() {
+        for (long seed = 0; seed < 200; seed++) {
+            SplittableRandom random = new SplittableRandom(seed);
+            int count = random.nextInt(200);
+            double[] keys = new double[count];
+            long[] ids = new long[count];
+            List<Integer> expected = new ArrayList<>();
+            for (int i = 0; i < count; i++) {
+                // Many are equal, in all bits or in the first 32.
+                double large = 1e12 * (random.nextInt(3) - 1) + random.nextInt(20);
+                keys[i] = random.nextBoolean() ? large : random.nextInt(5) - 2;
+                ids[i] = ((long) random.nextInt(4) << 62) + i;
+                expected.add(i);
+            }
+            expected.sort(
+                    Comparator.<Integer>comparingDouble(i -> keys[i])
+                            .thenComparing(i -> ids[i], Long::compareUnsigned));
+            List<Long> sorted = expected.stream().map(i -> ids[i]).toList();
+            assertThat(ids(count + 1, ordered(ids, keys))).as("seed %d", seed).isEqualTo(sorted);
+        }
+    }
+
+    private static Neighbors ordered(long[] ids, double... order) {
+        float[] distances = new float[ids.length];
+        for (int i = 0; i < ids.length; i++) {
+            distances[i] = (float) order[i];
+        }
+        return new Neighbors(ids, new long[ids.length], distances, order, null);
+    }
+
     @Test
     void equalsASortOfEverything() {
         for (long seed = 0; seed < 200; seed++) {

@@ -225,6 +225,10 @@ class ReadEndpointTest {
         assertThatThrownBy(() -> new ReadSettings("0.0.0.0", "k", null, null, 1, null))
                 .isInstanceOf(IllegalArgumentException.class)
                 .hasMessageContaining("reads.keystore");
+        assertThatThrownBy(() -> new ReadSettings("127.0.0.1", null, "k", null, 1, null))
+                .hasMessageContaining("go together");
+        assertThatThrownBy(() -> new ReadSettings("127.0.0.1", null, null, "p", 1, null))
+                .hasMessageContaining("go together");
         Path keystore = folder.resolve("store.p12");
         Path certificate = folder.resolve("certificate.pem");
         Path password = Files.writeString(folder.resolve("password"), "changeit");

@@ -229,6 +229,20 @@ class SerializersTest {
                                 Frontier.NONE,
                                 Neighbors.NONE)),
                 Arguments.of(
+                        PartialAnswer.TYPE,
+                        new PartialAnswer(
+                                TICKET,
+                                3,
+                                4,
+                                new Neighbors(
+                                        new long[] {1, 2},
+                                        new long[] {3, 4},
+                                        new float[] {5, 6},
+                                        new double[] {5, Math.nextUp(6.0)},
+                                        new RowFields[] {CARRIED, RowFields.NONE}),
+                                Frontier.NONE,
+                                Neighbors.NONE)),
+                Arguments.of(
                         Answer.TYPE,
                         new Answer(
                                 TICKET,

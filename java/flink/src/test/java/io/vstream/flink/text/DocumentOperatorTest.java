@@ -7,13 +7,20 @@ import io.vstream.flink.row.AttributeKind;
 import io.vstream.flink.row.FieldsBuilder;
 import io.vstream.flink.row.Schema;
 import java.nio.charset.StandardCharsets;
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.apache.flink.api.common.state.ValueState;
+import org.apache.flink.api.common.state.ValueStateDescriptor;
 import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.runtime.checkpoint.OperatorSubtaskState;
+import org.apache.flink.runtime.state.StateInitializationContext;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.util.KeyedOneInputStreamOperatorTestHarness;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -46,14 +53,19 @@ class DocumentOperatorTest {
     }
 
     private void open(OperatorSubtaskState state) throws Exception {
-        harness =
-                new KeyedOneInputStreamOperatorTestHarness<>(
-                        new DocumentOperator(SETTINGS, SCHEMA), one -> one.id, Types.LONG);
-        harness.setup(Incoming.TYPE.createSerializer(null));
+        harness = harness(new DocumentOperator(SETTINGS, SCHEMA));
         if (state != null) {
             harness.initializeState(state);
         }
         harness.open();
+    }
+
+    private static KeyedOneInputStreamOperatorTestHarness<Long, Incoming, Incoming> harness(
+            OneInputStreamOperator<Incoming, Incoming> operator) throws Exception {
+        KeyedOneInputStreamOperatorTestHarness<Long, Incoming, Incoming> harness =
+                new KeyedOneInputStreamOperatorTestHarness<>(operator, one -> one.id, Types.LONG);
+        harness.setup(Incoming.TYPE.createSerializer(null));
+        return harness;
     }
 
     @AfterEach
@@ -115,6 +127,89 @@ class DocumentOperatorTest {
         assertThat(send(six)).isEmpty();
         six.newer = 8;
         assertThat(send(six)).hasSize(1);
+    }
+
+    /** The number of a deleted document stayed for ever; that of a row is forgotten. */
+    @Test
+    void theNumberOfADeletedDocumentIsForgottenAfterAWeek() throws Exception {
+        harness.setStateTtlProcessingTime(0);
+        send(ordered(Incoming.Kind.UPSERT, 5));
+        assertThat(harness.numKeyedStateEntries()).isEqualTo(2);
+        send(ordered(Incoming.Kind.DELETE, 7));
+        assertThat(harness.numKeyedStateEntries()).isEqualTo(1);
+        restore();
+        harness.setStateTtlProcessingTime(Duration.ofDays(7).toMillis() - 1);
+        assertThat(send(ordered(Incoming.Kind.UPSERT, 6))).isEmpty();
+        harness.setStateTtlProcessingTime(Duration.ofDays(7).toMillis());
+        assertThat(send(ordered(Incoming.Kind.UPSERT, 6))).hasSize(1);
+        // A record without a number changes the document, and not what is remembered.
+        assertThat(kinds(delete("a"))).containsExactly("-");
+        assertThat(send(ordered(Incoming.Kind.UPSERT, 6))).isEmpty();
+        assertThat(send(ordered(Incoming.Kind.UPSERT, 7))).hasSize(1);
+    }
+
+    /** State in which the number stands beside the chunks, as it did at first. */
+    @Test
+    void aNumberBesideTheChunksIsReadAndMoves() throws Exception {
+        send(document(Incoming.Kind.UPSERT, "a", PEACE, Map.of()));
+        String chunk = rows.iterator().next().substring(1);
+        ChunkList old = new ChunkList(7, Map.of(chunk, new ChunkList.Place(0, PEACE.length())));
+        for (ChunkList list : List.of(old, new ChunkList(7, Map.of()))) {
+            harness.close();
+            try (var before = harness(new OldDocuments(list))) {
+                before.open();
+                before.processElement(ordered(Incoming.Kind.UPSERT, 7), 0);
+                open(before.snapshot(1, 1));
+            }
+            harness.setStateTtlProcessingTime(0);
+            rows.clear();
+            list.chunks().keySet().forEach(name -> rows.add("a" + name));
+            assertThat(send(ordered(Incoming.Kind.DELETE, 7))).isEmpty();
+            assertThat(send(document(Incoming.Kind.DELETE, "a", null, Map.of())))
+                    .hasSize(list.chunks().size());
+            assertThat(harness.numKeyedStateEntries()).isEqualTo(1);
+            assertThat(send(ordered(Incoming.Kind.UPSERT, 7))).isEmpty();
+            harness.setStateTtlProcessingTime(Duration.ofDays(7).toMillis());
+            assertThat(send(ordered(Incoming.Kind.UPSERT, 7))).hasSize(1);
+        }
+    }
+
+    /** Keeps one list for every document, as the operator did. */
+    private static final class OldDocuments extends AbstractStreamOperator<Incoming>
+            implements OneInputStreamOperator<Incoming, Incoming> {
+        private static final long serialVersionUID = 1L;
+        private final transient ChunkList list;
+        private transient ValueState<ChunkList> state;
+
+        OldDocuments(ChunkList list) {
+            this.list = list;
+        }
+
+        @Override
+        public void initializeState(StateInitializationContext context) throws Exception {
+            super.initializeState(context);
+            state =
+                    context.getKeyedStateStore()
+                            .getState(new ValueStateDescriptor<>("chunks", ChunkList.TYPE));
+        }
+
+        @Override
+        public void processElement(StreamRecord<Incoming> element) throws Exception {
+            state.update(list);
+        }
+    }
+
+    private static Incoming ordered(Incoming.Kind kind, long number) {
+        String text = kind == Incoming.Kind.DELETE ? null : PEACE;
+        Incoming record = document(kind, "a", text, Map.of());
+        record.newer = number;
+        return record;
+    }
+
+    private void restore() throws Exception {
+        OperatorSubtaskState state = harness.snapshot(1, 1);
+        harness.close();
+        open(state);
     }
 
     private List<Incoming> upsert(String name, String text) throws Exception {
