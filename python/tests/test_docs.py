@@ -22,6 +22,7 @@ MODULES = [
     "vstream.errors",
     "vstream.groups",
     "vstream.job",
+    "vstream.metadata",
     "vstream.rag",
     "vstream.rag.answer",
     "vstream.rag.documents",

@@ -275,6 +275,22 @@ def test_upserts_with_a_condition_and_tables():
     assert end is None
 
 
+def test_an_upsert_says_what_it_wrote(tmp_path):
+    c = GroupCollection.create(1, path=tmp_path / "a", attributes={"at": "i64"})
+    ann = c.group("ann")
+    assert ann.upsert([1], [[1]], {"at": [10]}, version=10) == 1
+    c.flush()
+    assert ann.upsert([1], [[2]], {"at": [5]}, version=5) == 0
+    assert ann.get([1]).attributes["at"] == [10]
+    # A write without a version wins, as in a collection without groups.
+    assert ann.upsert([1], [[3]], {"at": [7]}, version=2**62) == 1
+    assert ann.upsert(1, [4]) == 1
+    assert ann.get([1], vectors=True).vectors.tolist() == [[4]]
+    assert ann.delete([1], version=2**62 + 10**18) == 1
+    assert ann.upsert(1, [5]) == 1
+    assert ann.get([1], vectors=True).vectors.tolist() == [[5]]
+
+
 def test_what_does_not_fit_is_refused():
     c = GroupCollection.create(2, attributes={"stars": "i64", "subject": "text"})
     ann = c.group("ann")

@@ -49,6 +49,10 @@ def test_answers_are_those_of_all_partitions(tmp_path, partitions, rng):
             assert found.attributes == {"color": [None] * k}
             assert (found.offsets, found.watermark, found.partial) == ([5, 6], 90, False)
             assert next(found.rows())["id"] == wanted[0]
+            copied = pickle.loads(pickle.dumps(found))
+            assert type(copied) is vstream.JobAnswer
+            assert list(copied.rows()) == list(found.rows())
+            assert (copied.offsets, copied.watermark, copied.partial) == ([5, 6], 90, False)
     with pytest.raises(vstream.Closed, match="make another Job"):
         job.search(query)
 

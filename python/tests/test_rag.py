@@ -199,6 +199,192 @@ def test_a_write_that_cannot_be_planned_holds_up_no_other(model, tmp_path):
         assert {one.document for one in found} == {"b"}
 
 
+CHANGED = SPEECH.replace("Railroads", "Canals")
+AGAIN = SPEECH.replace("Railroads", "Rivers")
+
+
+def interrupted(documents, monkeypatch, call, document, text, *, is_done=True):
+    """Write a document, and stop after, or before, the rows of one step of it."""
+    real = getattr(documents.collection, call)
+
+    def interrupt(*given):
+        if is_done:
+            real(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(documents.collection, call, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            documents.upsert(document, text)
+
+
+def found_of(documents, document):
+    """Return what searches find of a document, in the order of its text."""
+    found = documents.search("harvest", 100, where={"document": document})
+    return [one.text for one in sorted(found, key=lambda one: one.start)]
+
+
+def chunks_of(text):
+    return [text[one.start : one.end] for one in rag.split(text, 64, 0)]
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+@pytest.mark.parametrize("call", ["upsert", "update", "delete"])
+def test_a_document_whose_write_was_interrupted_is_deleted_whole(
+    model, tmp_path, monkeypatch, call, is_done
+):
+    """Chunks of the write stayed, as nobody knew of them, and came back as a document."""
+    with opened(model, path=tmp_path / "d") as documents:
+        documents.upsert("a", SPEECH)
+        interrupted(documents, monkeypatch, call, "a", CHANGED, is_done=is_done)
+        assert documents.delete("a") == 1
+        assert (len(documents), len(documents.collection)) == (0, 0)
+        documents.upsert("b", SPEECH)
+        assert (list(documents), found_of(documents, "a")) == (["b"], [])
+    with opened(model, path=tmp_path / "d") as documents:
+        assert list(documents) == ["b"]
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_a_new_document_whose_write_was_interrupted_is_deleted(
+    model, tmp_path, monkeypatch, is_done
+):
+    """It was not known to be there, and so `delete` finished the write."""
+    with opened(model, path=tmp_path / "d") as documents:
+        interrupted(documents, monkeypatch, "upsert", "a", SPEECH, is_done=is_done)
+        assert documents.delete(["a", "unknown"]) == is_done
+        assert (len(documents), len(documents.collection)) == (0, 0)
+    with opened(model, path=tmp_path / "d") as documents:
+        assert len(documents) == 0
+
+
+@pytest.mark.parametrize("call", ["upsert", "update", "delete"])
+def test_a_document_whose_write_was_interrupted_is_replaced_whole(
+    model, tmp_path, monkeypatch, call
+):
+    with opened(model, path=tmp_path / "d") as documents:
+        documents.upsert("a", SPEECH)
+        interrupted(documents, monkeypatch, call, "a", CHANGED)
+        documents.upsert("a", AGAIN)
+        assert found_of(documents, "a") == texts_of(documents, "a") == chunks_of(AGAIN)
+    with opened(model, path=tmp_path / "d") as documents:
+        assert texts_of(documents, "a") == chunks_of(AGAIN)
+
+
+def test_a_refused_write_does_not_take_the_place_of_an_interrupted_one(
+    model, tmp_path, monkeypatch
+):
+    """Half of the interrupted one was there for ever."""
+    with opened(model, path=tmp_path / "d", attributes={"year": "i64"}) as documents:
+        documents.upsert("a", SPEECH)
+        interrupted(documents, monkeypatch, "upsert", "a", CHANGED)
+        for _ in range(2):
+            with pytest.raises(vstream.InvalidInput):
+                documents.upsert(["b", "a"], [SPEECH, AGAIN], {"year": [1861, "soon"]})
+            assert "b" not in documents
+        documents.upsert("b", SPEECH)
+        assert found_of(documents, "a") == texts_of(documents, "a") == chunks_of(CHANGED)
+        interrupted(documents, monkeypatch, "upsert", "a", SPEECH)
+        # Another document of the call is refused.
+        with pytest.raises(vstream.InvalidInput):
+            documents.upsert(["b", "a"], [SPEECH, AGAIN], {"year": ["soon", 1861]})
+        assert found_of(documents, "a") == texts_of(documents, "a") == chunks_of(AGAIN)
+        interrupted(documents, monkeypatch, "upsert", "a", SPEECH)
+        with pytest.raises(vstream.InvalidInput):
+            documents.upsert("a", AGAIN, {"year": "soon"})
+    with opened(model, path=tmp_path / "d", attributes={"year": "i64"}) as documents:
+        assert texts_of(documents, "a") == chunks_of(SPEECH)
+
+
+def test_a_document_that_can_never_be_written_can_be_deleted(model, tmp_path, monkeypatch):
+    with opened(model, path=tmp_path / "d") as documents:
+        real = rag.Model.embed
+
+        def embed(self, texts):
+            if any("Canals" in text for text in texts):
+                raise MemoryError
+            return real(self, texts)
+
+        monkeypatch.setattr(rag.Model, "embed", embed)
+        documents.upsert("a", SPEECH)
+        for _ in range(2):
+            with pytest.raises(MemoryError):
+                documents.upsert("a", CHANGED)
+        assert documents.delete("a") == 1
+        documents.upsert("b", SPEECH)
+        assert list(documents) == ["b"]
+
+
+@pytest.mark.parametrize("library", ["arrow", "pandas", "polars", "numpy"])
+def test_attributes_and_texts_of_any_library_are_taken_by_position(model, tmp_path, library):
+    """A filtered frame of pandas has other labels than 0, 1, 2, and gave the years of others."""
+    years, texts = [1861, None, 1863], [SPEECH, CHANGED, AGAIN]
+    if library == "pandas":
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame({"text": texts, "year": pd.array(years, "Int64")}, index=[1, 2, 0])
+        ids, given, column = pd.Series(list("abc"), index=[2, 1, 0]), frame["text"], frame["year"]
+    elif library == "arrow":
+        pa = pytest.importorskip("pyarrow")
+        ids, given, column = pa.array(list("abc")), pa.chunked_array([texts]), pa.array(years)
+    elif library == "polars":
+        pl = pytest.importorskip("polars")
+        ids, given, column = pl.Series(list("abc")), pl.Series(texts), pl.Series(years)
+    else:
+        ids, given = np.array(list("abc")), np.array(texts)
+        column = np.ma.array([1861, 0, 1863], mask=[False, True, False])
+    with opened(model, path=tmp_path / "d", attributes={"year": "i64"}) as documents:
+        documents.upsert(ids, given, {"year": column})
+        found = [documents.get(one)[0].attributes.get("year") for one in "abc"]
+        assert found == years
+        assert texts_of(documents, "b") == chunks_of(CHANGED)
+        assert documents.delete(ids) == 3
+
+
+def test_a_frame_of_attributes_and_what_is_none(model):
+    pd = pytest.importorskip("pandas")
+    documents = opened(model, attributes={"year": "i64"})
+    documents.upsert(["a", "b"], [SPEECH] * 2, pd.DataFrame({"year": [1, 2]}, index=[1, 0]))
+    assert [documents.get(one)[0].attributes for one in "ab"] == [{"year": 1}, {"year": 2}]
+    with pytest.raises(vstream.InvalidInput, match="'start'"):
+        documents.upsert(["a"], [SPEECH], pd.DataFrame({"start": [1]}))
+    for wrong in ([1], {"year": 1}, {"year": "18"}, {"year": [1, 2, 3]}):
+        with pytest.raises(vstream.InvalidInput):
+            documents.upsert(["a", "b"], [SPEECH] * 2, wrong)
+
+
+def test_a_moment_of_numpy_is_the_same_after_a_crash(model, tmp_path, monkeypatch):
+    """The plan of a write had nanoseconds, which were read as milliseconds."""
+    kinds = {"at": "timestamp"}
+    moment = np.datetime64("1861-03-04T12:00:00", "ns")
+    documents = opened(model, path=tmp_path / "d", attributes=kinds)
+
+    def crash(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(documents, "_apply", crash)
+    with pytest.raises(KeyboardInterrupt):
+        documents.upsert("a", SPEECH, {"at": moment})
+    documents.collection.close()
+    with opened(model, path=tmp_path / "d", attributes=kinds) as documents:
+        found = documents.get("a")[0].attributes["at"]
+        assert np.datetime64(found.replace(tzinfo=None)) == moment
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"attributes": {"year": "int"}}, {"attributes": {"year": 5}}, {"memory": 5}]
+)
+def test_settings_that_are_refused_leave_the_directory_as_it_was(model, tmp_path, wrong):
+    """The directory kept them, and could be opened neither with them nor with others."""
+    with pytest.raises(vstream.InvalidInput):
+        opened(model, path=tmp_path / "d", **wrong)
+    with opened(model, path=tmp_path / "d", attributes={"month": "i64"}) as documents:
+        documents.upsert("a", SPEECH, {"month": 3})
+    with pytest.raises(vstream.InvalidInput, match="another attributes"):
+        opened(model, path=tmp_path / "d", **{"attributes": {"year": "int"}, **wrong})
+    with opened(model, path=tmp_path / "d", attributes={"month": "i64"}) as documents:
+        assert list(documents) == ["a"]
+
+
 def test_a_search_beside_writers_sees_whole_documents(model):
     documents = opened(model)
     versions = [SPEECH.replace("nation", word) for word in ("nation", "people", "country")]

@@ -1,7 +1,9 @@
 """Rows with attributes, payloads and string ids, against a dictionary of rows."""
 
+import copy
 import datetime
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -292,6 +294,7 @@ def test_deletes_by_condition(small):
     [
         ({"price": ["cheap"]}, "price"),
         ({"price": [float("nan")]}, "price"),
+        ({"price": [10**400]}, "price"),
         ({"stock": [1.5]}, "stock"),
         ({"stock": [2**63]}, "stock"),
         ({"colour": ["red"]}, "no attribute 'colour'"),
@@ -338,6 +341,27 @@ def test_an_open_schema_learns_types():
     with pytest.raises(vstream.InvalidInput, match="year"):
         made.upsert(3, [1, 1], {"year": "soon"})
     assert made.count({"year": 2026}) == 1
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda c: c.upsert([1], [[1, 0]], {"price": [5]}, where="oops ="),
+        lambda c: c.upsert([1], [[1, 0]], {"price": [5], "name": ["x" * 5000]}),
+        lambda c: c.upsert([1], [[1, 0]], {"price": [5]}, payload=[b"x" * ((1 << 20) + 1)]),
+        lambda c: c.update([1], {"price": [5], "name": ["x" * 5000]}),
+        lambda c: c.upsert([1], [[1, 0]], {"price": [5], "year": ["soon"]}),
+    ],
+)
+def test_a_refused_write_teaches_an_open_schema_nothing(refused):
+    made = vstream.Collection.create(2, open_attributes=True, attributes={"year": "i64"})
+    made.upsert(1, [0, 1])
+    with pytest.raises(vstream.InvalidInput):
+        refused(made)
+    assert made.attributes == {"year": "i64"}
+    # The kind of the refused value was not kept either.
+    made.upsert([2], [[1, 0]], {"price": [4.5]})
+    assert made.count({"price": 4.5}) == 1
 
 
 def test_attributes_are_added_later(small, tmp_path):
@@ -488,3 +512,32 @@ def test_answers_are_spread_over_values(rng):
         c.search(query, diversify=("color", 1), group_by=("color", 1))
     with pytest.raises(vstream.InvalidInput, match="no attribute"):
         c.search(query, diversify=("colour", 1))
+
+
+COPIES = [lambda one: pickle.loads(pickle.dumps(one)), copy.copy, copy.deepcopy]
+
+
+@pytest.mark.parametrize("copied", COPIES)
+def test_an_answer_can_be_copied_and_goes_to_another_process(copied):
+    """A tuple is made of one argument, and an answer is not: `multiprocessing` failed at it."""
+    c = vstream.Collection.create(1, id="string", attributes={"color": "keyword"})
+    c.upsert(["a", "b", "c"], [[1], [2], [3]], {"color": ["red", None, "red"]}, [b"1", b"2", None])
+    found = c.search([0], k=2, with_=["color", "payload"], group_by=("color", 2))
+    made = copied(found)
+    assert type(made) is vstream.Answer
+    assert made.ids == found.ids == ["a", "c", "b"]
+    np.testing.assert_array_equal(made.distances, found.distances)
+    assert (made.attributes, made.payload) == (found.attributes, found.payload)
+    assert list(made.rows()) == list(found.rows())
+    groups = [(one.value, one.ids, list(one.rows())) for one in found.groups]
+    assert [(one.value, one.ids, list(one.rows())) for one in made.groups] == groups
+    assert copied(found.groups[0]).ids == ["a", "c"]
+    assert list(copied(c.get(["a", "b"]))) == list(c.get(["a", "b"]))
+
+
+def test_the_scores_of_an_answer_are_copied_too():
+    ann = vstream.GroupCollection.create(1, attributes={"subject": "text"}).group("ann")
+    ann.upsert([1, 2], [[1], [2]], {"subject": ["an invoice", "lunch"]})
+    found = ann.search(text="invoice")
+    for copied in COPIES:
+        np.testing.assert_array_equal(copied(found).scores, found.scores)

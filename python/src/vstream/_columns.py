@@ -133,7 +133,8 @@ def as_list_or_array(values: object, what: str = "a column") -> Sequence[Any] | 
         raise InvalidInput(message) from None
 
 
-def _is_missing(value: object) -> bool:
+def is_missing(value: object) -> bool:
+    """Return whether a value stands for none."""
     # NaT, and pandas' NA, are not equal to themselves either, and are no numbers.
     if value is None or value is np.ma.masked:
         return True
@@ -144,7 +145,7 @@ def _is_missing(value: object) -> bool:
 
 def _kind_of(values: Sequence[Any] | NDArray[Any]) -> str | None:
     """Return the kind of the first value there is; None if every row has none."""
-    first = next((value for value in values if not _is_missing(value)), None)
+    first = next((value for value in values if not is_missing(value)), None)
     if first is None:
         return None
     # True is an int as well.
@@ -157,14 +158,14 @@ def _kind_of(values: Sequence[Any] | NDArray[Any]) -> str | None:
 def _values(name: str, kind: str, values: Sequence[Any] | NDArray[Any]) -> Values:
     """Return a column's values in the form of its kind."""
     if kind in ("keyword", "text"):
-        return [None if _is_missing(value) else _text(name, value) for value in values]
+        return [None if is_missing(value) else _text(name, value) for value in values]
     if kind == "keywords":
-        return [None if _is_missing(value) else _texts(name, value) for value in values]
+        return [None if is_missing(value) else _texts(name, value) for value in values]
     ready = _ready(name, kind, values)
     if ready is not None:
         return ready, None
-    mask = np.fromiter((not _is_missing(value) for value in values), np.bool_, len(values))
-    read = {"i64": _i64, "f64": _f64, "bool": _bool, "timestamp": _millis}[kind]
+    mask = np.fromiter((not is_missing(value) for value in values), np.bool_, len(values))
+    read = {"i64": _i64, "f64": _f64, "bool": _bool, "timestamp": milliseconds}[kind]
     numbers = [read(name, value) if there else 0 for value, there in zip(values, mask, strict=True)]
     dtype = {"f64": np.float64, "bool": np.bool_}.get(kind, np.int64)
     return np.array(numbers, dtype=dtype), None if mask.all() else mask
@@ -225,7 +226,11 @@ def _f64(name: str, value: object) -> float:
     is_number = isinstance(value, (int, float, np.integer, np.floating))
     if isinstance(value, bool) or not is_number:
         raise _refused(name, "f64", value)
-    number = float(cast("float", value))
+    try:
+        number = float(cast("float", value))
+    except OverflowError:
+        # A whole number beyond all floats.
+        number = np.inf
     if not np.isfinite(number):
         raise _refused(name, "f64", value)
     return number
@@ -237,7 +242,7 @@ def _bool(name: str, value: object) -> bool:
     return bool(value)
 
 
-def _millis(name: str, value: object) -> int:
+def milliseconds(name: str, value: object) -> int:
     """Return milliseconds since 1970 of a time; one without a zone is UTC."""
     if isinstance(value, (bool, np.bool_)):
         raise _refused(name, "timestamp", value)
@@ -252,7 +257,7 @@ def _millis(name: str, value: object) -> int:
         elif isinstance(value, datetime.date):
             millis = (value - _moments.EPOCH.date()).days * 86_400_000
         elif isinstance(value, str):
-            return _millis(name, datetime.datetime.fromisoformat(value))
+            return milliseconds(name, datetime.datetime.fromisoformat(value))
         elif isinstance(value, (int, np.integer)):
             millis = int(value)
     except (ValueError, OverflowError):

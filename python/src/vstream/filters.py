@@ -45,14 +45,16 @@ def native_filter(
         message = "pass a dictionary or an SQL condition"
         raise InvalidInput(f"where is a {type(where).__name__}: {message}")
     given = dict(where)
+    return "json" if has_clauses(given) else "dict", _json("where", given), "[]", group
+
+
+def has_clauses(given: Mapping[str, object]) -> bool:
+    """Return whether a dictionary is of Qdrant's form."""
+    if not given or not set(given) <= _CLAUSES:
+        return False
     # An attribute may have such a name, but its condition is no list.
-    is_clauses = given and set(given) <= _CLAUSES and not _are_conditions(given)
-    return "json" if is_clauses else "dict", _json("where", given), "[]", group
-
-
-def _are_conditions(given: Mapping[str, object]) -> bool:
     values = (value for name, value in given.items() if name != "min_should")
-    return any(not isinstance(value, (list, tuple, dict)) for value in values)
+    return all(isinstance(value, (list, tuple, dict)) for value in values)
 
 
 def _json(what: str, value: object) -> str:

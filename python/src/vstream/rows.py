@@ -62,6 +62,13 @@ class Answer(tuple[Any, Any]):
         made.groups = None
         return made
 
+    def __getnewargs__(self) -> tuple[Ids, NDArray[np.float32]]:
+        """Return what a copy is made of; its `__dict__` brings the rest.
+
+        That of a tuple is one argument, which `__new__` does not take.
+        """
+        return self[0], self[1]
+
     @property
     def ids(self) -> Ids:
         """Ids, nearest first."""

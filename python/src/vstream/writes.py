@@ -120,8 +120,7 @@ class Writes:
             fields = self._fields(given, _one(payload), 1)
             versions = _arguments.versions(version, 1)
             if fields is None and condition is None and versions is None and isinstance(one, int):
-                self._native.upsert_one(one, vector)
-                return 1
+                return int(self._native.upsert_one(one, vector))
             many, matrix = _arguments.many_ids([one]), vector.reshape(1, -1)
             return self._native.upsert_many(many, matrix, fields, (condition, None, versions))
         rows = _arguments.matrix("the vectors", vectors)

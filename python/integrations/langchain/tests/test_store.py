@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import math
 
 import numpy as np
 import pytest
@@ -84,6 +85,77 @@ def test_metadata_of_any_shape_comes_back():
     store.add_documents([Document(id="x", page_content="text", metadata=odd)])
     assert store.get_by_ids(["x"])[0].metadata == odd
     assert store.collection.attributes == {"year": "i64"}
+
+
+def test_metadata_that_no_attribute_holds_refuses_no_document():
+    store = VStream(Hashed())
+    odd = {"long": "x" * 5000, "n" * 129: 1, "large": 2**70, "list": ["a"] * 2000, "half": "\ud800"}
+    odd |= {"infinite": math.inf, **{f"name {at}": at for at in range(300)}, "year": 2025}
+    store.add_texts(["text", "another"], [odd, {"year": 2026, "nan": math.nan}], ids=["x", "y"])
+    assert store.get_by_ids(["x"])[0].metadata == odd
+    assert math.isnan(store.get_by_ids(["y"])[0].metadata["nan"])
+    assert len(store.collection.attributes) == 256
+    [found] = store.similarity_search("text", filter={"name 9": 9})
+    assert found.id == "x"
+
+
+@pytest.mark.parametrize(
+    ("where", "equal"),
+    [
+        ({"later": 1}, {"thing": "none"}),
+        ({"later": None}, {}),
+        ({"later": {"$ne": 1}}, {}),
+        ({"later": {"$nin": [1, 2]}, "thing": "boat"}, {"thing": "boat"}),
+        ({"later": {"$ne": None}}, {"thing": "none"}),
+        ({"later": {"$gte": 1, "$lt": 3}, "thing": "boat"}, {"thing": "none"}),
+        ({"later": {"$exists": False}}, {}),
+        ({"later": {"$exists": True}}, {"thing": "none"}),
+        ({"later": {"$not": {"$gt": 3}}}, {}),
+        ({"$or": [{"later": {"$in": [1]}}, {"thing": "boat"}]}, {"thing": "boat"}),
+        ({"$not": {"later": 1}}, {}),
+        ({"$nor": [{"later": 1}, {"thing": "boat"}]}, {"thing": {"$ne": "boat"}}),
+        ({"$and": [{"at": 3}, {"later": {"$ne": 1}}]}, {"at": 3}),
+        ({"id": "boat-number-3", "later": {"$any": ["a"]}}, {"thing": "none"}),
+        ({"must": [{"key": "later", "match": {"value": 1}}]}, {"thing": "none"}),
+        ({"must_not": [{"key": "later", "range": {"gt": 1}}]}, {}),
+        ({"must": {"is_null": {"key": "later"}}, "should": []}, {}),
+        ({"must": [{"key": "later", "is_empty": False}]}, {"thing": "none"}),
+        ({"must": [{"key": "later", "values_count": {"lt": 1}}]}, {}),
+        ({"must": [{"key": "later", "match": {"except": [1]}}]}, {"thing": "none"}),
+        (
+            {"should": [{"is_empty": {"key": "at"}}, {"filter": {"must": [{"has_id": ["a"]}]}}]},
+            {"thing": "none"},
+        ),
+        (
+            {
+                "min_should": {
+                    "conditions": [
+                        {"key": "later", "is_null": True},
+                        {"must": [{"key": "later", "match": {"any": [1]}}], "should": None},
+                        {"key": "thing", "match": {"value": "boat"}},
+                    ],
+                    "min_count": 2,
+                }
+            },
+            {"thing": "boat"},
+        ),
+    ],
+)
+def test_metadata_that_no_document_has_is_missing(store, where, equal):
+    """A store without documents, or of older ones, refused a filter on what comes later."""
+    ids = [one.id for one in store.similarity_search("boat number 3", 600, filter=where)]
+    assert ids == [one.id for one in store.similarity_search("boat number 3", 600, filter=equal)]
+    store.delete(filter=where)
+    assert len(store.collection) == 600 - len(ids)
+    assert VStream(Hashed()).similarity_search("boat", filter=where) == []
+
+
+def test_a_filter_that_cannot_be_is_refused(store):
+    for where in [{"at": {"$near": 1}}, {"$xor": []}, {"must": [{"key": 7}]}, {"thing": 7}, "at >"]:
+        with pytest.raises(vstream.InvalidInput):
+            store.similarity_search("boat", filter=where)
+    with pytest.raises(vstream.InvalidInput, match="no attribute 'later'"):
+        store.similarity_search("boat", filter="later = 1")
 
 
 def test_relevance_is_between_0_and_1_and_falls(store):

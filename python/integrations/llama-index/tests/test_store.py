@@ -1,6 +1,7 @@
 """The store against LlamaIndex's own evaluator of filters, and by hand."""
 
 import asyncio
+import math
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 from llama_index_vstream import VStreamVectorStore
+
+import vstream
 
 DIMENSION = 64
 COLORS = ["red", "green", "blue", "dark red", ""]
@@ -57,7 +60,13 @@ def store():
 
 
 texts = st.sampled_from(["red", "green", "purple", "", "dark"])
-numbers = st.one_of(st.integers(-4, 12), st.sampled_from([0.5, 2.25, 9.75]))
+FAR = [math.inf, -math.inf, math.nan, 2**63, -(2**63) - 1, 2.0**63, 10**400, -(10**400), 1e308]
+far = st.sampled_from(FAR)
+floats = st.one_of(
+    st.sampled_from([0.5, 3.0]), *(st.just(one) for one in FAR if type(one) is float)
+)
+wholes = st.one_of(st.integers(-4, 12), *(st.just(one) for one in FAR if type(one) is int))
+numbers = st.one_of(st.integers(-4, 12), st.sampled_from([0.5, 2.25, 9.75]), far)
 operators = FilterOperator
 
 
@@ -81,6 +90,8 @@ def one_filter():
         made(names, equal, numbers),
         made(names, order, numbers),
         made(st.just("stock"), among, st.lists(st.integers(-4, 12), min_size=1, max_size=4)),
+        made(names, among, st.lists(floats, min_size=1, max_size=4)),
+        made(names, among, st.lists(wholes, min_size=1, max_size=4)),
         made(st.just("tags"), lists, st.lists(st.sampled_from(TAGS), min_size=1, max_size=3)),
         made(st.just("tags"), st.just(operators.CONTAINS), st.sampled_from(TAGS)),
         made(
@@ -109,6 +120,79 @@ def test_a_filter_holds_for_the_nodes_for_which_its_own_evaluator_says_so(store,
         query_embedding=NODES[0].embedding, similarity_top_k=600, filters=filters
     )
     assert set(store.query(query).ids) == expected
+
+
+def plain(at, **metadata):
+    related = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="document")}
+    vector = [float(at), 1.0]
+    return TextNode(id_=f"n{at}", metadata=metadata, embedding=vector, relationships=related)
+
+
+def ids_of(store, key, operator, value):
+    filters = MetadataFilters(filters=[MetadataFilter(key=key, operator=operator, value=value)])
+    return {one.node_id for one in store.get_nodes(filters=filters)}
+
+
+def test_metadata_that_no_attribute_holds_refuses_no_node():
+    store = VStreamVectorStore(dimension=2)
+    odd = {"long": "x" * 5000, "n" * 129: 1, "large": 2**70, "list": ["a"] * 2000, "half": "\ud800"}
+    odd |= {f"name {at}": at for at in range(300)} | {"ref_doc_id": "x"}
+    odd |= {f"text {at}": "x" * 4000 for at in range(20)}
+    # LlamaIndex itself keeps no such number.
+    store.add([plain(0, **odd, year=2025), plain(1, year=2026, infinite=math.inf, nan=math.nan)])
+    assert store.get_nodes(["n0"])[0].metadata == {**odd, "year": 2025}
+    assert ids_of(store, "name 9", operators.EQ, 9) == {"n0"}
+    assert len(store.client.attributes) == 256
+    store.delete("document")
+    assert store.get_nodes() == []
+
+
+def test_an_id_of_a_document_that_delete_would_not_find_is_refused():
+    store = VStreamVectorStore(dimension=2)
+    node = plain(0)
+    node.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="x" * 5000)
+    with pytest.raises(vstream.InvalidInput, match="ref_doc_id"):
+        store.add([node])
+
+
+def test_a_collection_that_was_given_has_no_document_before_there_are_nodes():
+    collection = vstream.Collection.create(2, "cosine", id="string", open_attributes=True)
+    store = VStreamVectorStore(collection)
+    store.delete("document")
+    assert store.query(VectorStoreQuery([0.0, 1.0], doc_ids=["document"])).ids == []
+    store.add([plain(0)])
+    store.delete("document")
+    assert store.get_nodes() == []
+
+
+def test_many_numbers_are_one_condition():
+    store = VStreamVectorStore(dimension=2)
+    store.add([plain(at, price=at + 0.5) for at in range(9)])
+    wanted = [at + 0.5 for at in range(5, 5000)]
+    assert ids_of(store, "price", operators.IN, wanted) == {f"n{at}" for at in range(5, 9)}
+
+
+@pytest.mark.parametrize(("texts", "length"), [(66_000, 8), (3000, 500)])
+def test_more_texts_than_a_filter_takes_are_refused_by_name(texts, length):
+    store = VStreamVectorStore(dimension=2)
+    values = [f"{at:0{length - 1}}e" for at in range(texts)]
+    store.client.upsert(
+        [f"n{at}" for at in range(texts)], np.ones((texts, 2)), {"title": values}, [b"{}"] * texts
+    )
+    with pytest.raises(vstream.InvalidInput, match="text_match finds more texts of 'title'"):
+        ids_of(store, "title", operators.TEXT_MATCH, "e")
+    with pytest.raises(vstream.InvalidInput, match="'title'"):
+        store.query(
+            VectorStoreQuery(
+                [1.0, 1.0],
+                filters=MetadataFilters(
+                    filters=[
+                        MetadataFilter(key="title", operator=operators.CONTAINS, value="0"),
+                        MetadataFilter(key="title", operator=operators.EQ, value="x"),
+                    ]
+                ),
+            )
+        )
 
 
 def nearest(vector, ids, k):

@@ -14,6 +14,9 @@ import os
 from datetime import date
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
+from vstream import _moments
 from vstream.errors import CorruptData, InvalidInput, StorageError
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ class Folder:
     def __init__(self, path: Path) -> None:
         """Keep the path."""
         self._path = path
+        self._is_new = False
 
     @classmethod
     def open(cls, path: Path, settings: dict[str, Any]) -> Self:
@@ -53,6 +57,7 @@ class Folder:
             if any(one.name != f".{_SETTINGS}" for one in path.iterdir()):
                 raise InvalidInput(f"{path} holds something else: choose another directory")
             folder._write(_SETTINGS, settings)
+            folder._is_new = True
         elif found != settings:
             names = [name for name, value in settings.items() if found.get(name) != value]
             raise InvalidInput(
@@ -64,6 +69,11 @@ class Folder:
     def rows(self) -> Path:
         """Where the collection is."""
         return self._path / "rows"
+
+    def undo(self) -> None:
+        """Forget the settings, if this call kept them and there are no rows yet."""
+        if self._is_new and not self.rows.exists():
+            (self._path / _SETTINGS).unlink(missing_ok=True)
 
     def plan(self, documents: list[Pending]) -> None:
         """Keep what is about to be written."""
@@ -112,6 +122,11 @@ def _plain(value: object) -> object:
         return value.isoformat()
     if isinstance(value, (set, frozenset)):
         return list(value)
+    if isinstance(value, np.datetime64):
+        # Its `tolist` may be a number of another unit than milliseconds.
+        if not _moments.are_near(value):
+            raise InvalidInput(f"an attribute is {value!r}: pass {_moments.WANTED}")
+        return str(value.astype("datetime64[ms]"))
     if hasattr(value, "tolist"):
         return value.tolist()
     raise InvalidInput(f"an attribute is a {type(value).__name__}: pass a plain value")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from vstream import _arguments
-from vstream._schema import check_new
 from vstream.collection import Collection
 from vstream.errors import InvalidInput
 from vstream.rag._folder import Folder
+from vstream.rag._given import OWN, by_document, listed
 from vstream.rag.answer import DocumentAnswer, Passage, extracted
 from vstream.rag.model import split
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from vstream.rag.language import LanguageModel
     from vstream.rag.model import Chunk, Model
 
-# What rows carry beside what the user gives them.
-_OWN = {"document": "keyword", "start": "i64", "end": "i64"}
 _PAGE = 10_000
 # Chunks have ids such as `speech-7#0f3a…`, in which the hash has 32 digits.
 _ID_BYTES_MAX = 400
@@ -131,11 +129,11 @@ class Documents:
         """
         split("", size, overlap)
         given = {} if attributes is None else dict(attributes)
-        if taken := given.keys() & _OWN.keys():
+        if taken := given.keys() & OWN.keys():
             raise InvalidInput(f"the attribute '{taken.pop()}' is taken: choose another name")
         made = object.__new__(cls)
         made._start(model, size, overlap)
-        schema = {**_OWN, **given}
+        schema = {**OWN, **given}
         if path is None:
             made._folder = None
             made._collection = Collection.create(
@@ -149,26 +147,35 @@ class Documents:
             "overlap": overlap,
             "attributes": given,
         }
-        place = Path(_arguments.path(path))
-        if not Collection.exists(Folder(place).rows):
-            # Before the directory keeps them.
-            check_new(given)
-        made._folder = Folder.open(place, kept)
-        rows = made._folder.rows
-        if Collection.exists(rows):
-            made._collection = Collection.open(rows)
+        folder = made._folder = Folder.open(Path(_arguments.path(path)), kept)
+        if Collection.exists(folder.rows):
+            made._collection = Collection.open(folder.rows)
             made._read()
         else:
-            made._collection = Collection.create(
-                model.dimension, "cosine", path=rows, id="string", attributes=schema, memory=memory
-            )
-        if pending := made._folder.pending():
+            made._begin(folder, schema, memory)
+        if pending := folder.pending():
             # A crash came between the rows of a document.
             # Nobody was told yet that these are there, so what is refused is not.
-            with suppress(InvalidInput):
-                made._apply([made._edition(*one) for one in pending])
-            made._folder.settle()
+            for one in pending:
+                with suppress(InvalidInput):
+                    made._finish([made._edition(*one)])
+            folder.settle()
         return made
+
+    def _begin(self, folder: Folder, schema: Mapping[str, str], memory: int | None) -> None:
+        try:
+            self._collection = Collection.create(
+                self._model.dimension,
+                "cosine",
+                path=folder.rows,
+                id="string",
+                attributes=schema,
+                memory=memory,
+            )
+        except InvalidInput:
+            # The directory must not keep settings that no collection has.
+            folder.undo()
+            raise
 
     def _start(self, model: Model, size: int, overlap: int) -> None:
         self._model = model
@@ -176,7 +183,9 @@ class Documents:
         self._overlap = overlap
         # By document: its chunks, by their ids, and where they lie.
         self._chunks: dict[str, dict[str, tuple[int, int]]] = {}
-        self._unsettled: list[_Edition] = []
+        # By document: what is being written, or was when it was interrupted. Of the latter rows may
+        # be in the collection of which `_chunks` knows nothing.
+        self._unsettled: dict[str, _Edition] = {}
         self._writing = threading.Lock()
         self._changing = threading.Lock()
         # Odd while rows of a document change.
@@ -218,10 +227,10 @@ class Documents:
         >>> documents.upsert("a", "Taxes fall. Our harvest was good.")
         Change(embedded=1, kept=1, removed=1)
         """
-        ids, given = _listed(documents), _listed(texts)
+        ids, given = listed("the documents", documents), listed("the texts", texts)
         if isinstance(documents, str) != isinstance(texts, str) or len(ids) != len(given):
             raise InvalidInput(f"there are {len(ids)} documents and {len(given)} texts: pair them")
-        rows = _by_document(attributes, len(ids), one=isinstance(documents, str))
+        rows = by_document(attributes, len(ids), one=isinstance(documents, str))
         with self._writing:
             # Of one that comes twice the last one counts.
             editions = {
@@ -239,9 +248,13 @@ class Documents:
             One id, or several. An id that does not exist is no error.
         """
         with self._writing:
-            there = dict.fromkeys(one for one in _listed(documents) if one in self._chunks)
-            self._write([_Edition(one, "", {}, {}) for one in there])
-            return len(there)
+            self._read_unsettled()
+            named = dict.fromkeys(listed("the documents", documents))
+            there = sum(one in self._chunks for one in named)
+            # An interrupted write of a document goes with it, or it would bring it back.
+            goes = [one for one in named if one in self._chunks or one in self._unsettled]
+            self._write([_Edition(one, "", {}, {}) for one in goes])
+            return there
 
     def get(self, document: str) -> list[Passage]:
         """Return the chunks of a document in the order of its text; none if it does not exist."""
@@ -383,32 +396,56 @@ class Documents:
         return _Edition(document, text, attributes, chunks)
 
     def _write(self, new: list[_Edition]) -> Change:
-        # What failed on the way goes first, unless it is written again now.
-        written = {one.document for one in new}
-        editions = [one for one in self._unsettled if one.document not in written] + new
-        before, self._unsettled = self._unsettled, editions
-        if self._folder is not None and editions:
+        """Write documents, each once, after others whose write was interrupted.
+
+        A document that is written now takes the place of its interrupted write: so one that can
+        never be finished, such as on a full disk, can be deleted.
+        """
+        before = self._unsettled
+        again = [one for one in new if one.document in before]
+        for one in again:
+            if one.chunks:
+                self._check(one)
+        self._read_unsettled()
+        written = {one.document: one for one in new}
+        self._unsettled = {**before, **written}
+        if self._folder is not None and self._unsettled:
+            planned = self._unsettled.values()
             try:
-                self._folder.plan([(one.document, one.text, one.attributes) for one in editions])
+                self._folder.plan([(one.document, one.text, one.attributes) for one in planned])
             except InvalidInput:
                 # Nothing is planned, and later writes need not fail for it.
                 self._unsettled = before
                 raise
+        self._finish([one for one in before.values() if one.document not in written])
         try:
-            change = self._apply(editions)
+            # Those of which half may be there come first, as others may be refused.
+            change = self._apply(again + [one for one in new if one.document not in before])
         except InvalidInput:
             # Refused before a row of the document changed; those before it are whole.
-            self._settle(editions)
-            if before:
-                # It may be what was interrupted, which is no fault of the documents of this call.
-                return self._write(new)
+            self._settle()
             raise
-        self._settle(editions)
+        self._settle()
         return change
 
-    def _settle(self, editions: list[_Edition]) -> None:
-        self._unsettled = []
-        if self._folder is not None and editions:
+    def _check(self, one: _Edition) -> None:
+        """Refuse attributes that the collection would refuse, before anything changes."""
+        kinds = self._collection.attributes
+        own = {"document": one.document, "start": 0, "end": 0}
+        with Collection.create(1, id="string", attributes=kinds) as scratch:
+            scratch.upsert("one", [1.0], {**own, **one.attributes})
+
+    def _finish(self, interrupted: Sequence[_Edition]) -> None:
+        """Write documents; one that is refused stays as it is, as none of its rows was written."""
+        for one in interrupted:
+            # It is no fault of the documents of this call.
+            with suppress(InvalidInput):
+                self._apply([one])
+            self._unsettled.pop(one.document, None)
+
+    def _settle(self) -> None:
+        self._unsettled = {}
+        if self._folder is not None:
             self._folder.settle()
 
     def _apply(self, editions: list[_Edition]) -> Change:
@@ -465,7 +502,7 @@ class Documents:
                     [rows[id][0] for id in added],
                 )
             if stays:
-                absent = dict.fromkeys(self._collection.attributes.keys() - _OWN.keys())
+                absent = dict.fromkeys(self._collection.attributes.keys() - OWN.keys())
                 self._collection.update(
                     stays, {**{name: [None] * len(stays) for name in absent}, **values(stays)}
                 )
@@ -476,6 +513,7 @@ class Documents:
                 self._chunks[one.document] = places
             else:
                 self._chunks.pop(one.document, None)
+            self._unsettled.pop(one.document, None)
         return len(stays), len(goes)
 
     @contextmanager
@@ -489,34 +527,28 @@ class Documents:
 
     def _read(self) -> None:
         """Find out which chunks there are."""
+        for document, id, place in self._places(None):
+            self._chunks.setdefault(document, {})[id] = place
+
+    def _read_unsettled(self) -> None:
+        """Find out which chunks documents have whose write was interrupted."""
+        for document in self._unsettled:
+            found = {id: place for _, id, place in self._places({"document": document})}
+            with self._changing:
+                if found:
+                    self._chunks[document] = found
+                else:
+                    self._chunks.pop(document, None)
+
+    def _places(self, where: Where | None) -> Iterator[tuple[str, str, tuple[int, int]]]:
+        """Yield the document, the id and the place of chunks."""
         after = None
         while True:
-            rows, after = self._collection.scroll(None, _PAGE, after, list(_OWN))
+            rows, after = self._collection.scroll(where, _PAGE, after, list(OWN))
             for row in rows:
-                places = self._chunks.setdefault(row["document"], {})
-                places[row["id"]] = (row["start"], row["end"])
+                yield row["document"], row["id"], (row["start"], row["end"])
             if after is None:
                 return
-
-
-def _listed(given: str | Sequence[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
-
-
-def _by_document(
-    attributes: Mapping[str, Any] | None, documents: int, *, one: bool
-) -> list[dict[str, Any]]:
-    """Return the attributes of each document."""
-    if attributes is None:
-        return [{} for _ in range(documents)]
-    if taken := attributes.keys() & _OWN.keys():
-        raise InvalidInput(f"the attribute '{sorted(taken)[0]}' is taken: choose another name")
-    if one:
-        return [dict(attributes)]
-    for name, values in attributes.items():
-        if isinstance(values, str) or not hasattr(values, "__len__") or len(values) != documents:
-            raise InvalidInput(f"{name} has not one value per document: pass {documents}")
-    return [{name: values[at] for name, values in attributes.items()} for at in range(documents)]
 
 
 def _everything(names: Mapping[str, str]) -> list[str]:

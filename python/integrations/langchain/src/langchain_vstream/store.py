@@ -11,7 +11,9 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 import vstream
-from langchain_vstream import metadata as documents
+from langchain_vstream import documents
+from langchain_vstream.filters import among_known
+from vstream import metadata
 
 if TYPE_CHECKING:
     import os
@@ -135,7 +137,7 @@ class VStream(VectorStore):
             self.collection.upsert(
                 chosen,
                 np.asarray(vectors, dtype=np.float32),
-                documents.attributes(given),
+                metadata.columns(given, self.collection.attributes),
                 [documents.payload(*one) for one in zip(texts, given, strict=True)],
             )
         return chosen
@@ -146,7 +148,8 @@ class VStream(VectorStore):
         if ids is None and where is None:
             raise ValueError("pass ids or filter: deleting everything is not what delete is for")
         if where is not None:
-            self.collection.delete(where=where, parameters=kwargs.pop("parameters", None))
+            parameters = kwargs.pop("parameters", None)
+            self.collection.delete(where=self._known(where), parameters=parameters)
         if ids:
             self.collection.delete(ids)
         return True
@@ -261,13 +264,16 @@ class VStream(VectorStore):
         found = self.collection.search(
             np.asarray(vector, dtype=np.float32),
             k,
-            where=filter,
+            where=self._known(filter),
             parameters=parameters,
             with_=["payload"],
         )
         payload = found.payload or []
         rows = [documents.document(*one) for one in zip(found.ids, payload, strict=True)]
         return list(zip(rows, found.distances.tolist(), strict=True))
+
+    def _known(self, where: Where | None) -> Where | None:
+        return None if where is None else among_known(where, self.collection.attributes)
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
         """Return how a distance becomes a relevance from 0 to 1; 1 is the most relevant."""

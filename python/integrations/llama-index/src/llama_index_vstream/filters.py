@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+import sys
+from typing import Any
 
 from llama_index.core.vector_stores.types import (
     FilterCondition,
@@ -11,8 +13,7 @@ from llama_index.core.vector_stores.types import (
     MetadataFilters,
 )
 
-if TYPE_CHECKING:
-    import vstream
+import vstream
 
 Condition = dict[str, Any]
 
@@ -25,6 +26,14 @@ _RANGES = {
     FilterOperator.LT: "lt",
     FilterOperator.LTE: "lte",
 }
+# The first and the last value of the types that are numbers.
+_LIMITS: dict[str, tuple[float, float]] = {
+    "i64": (-(2**63), 2**63 - 1),
+    "f64": (-sys.float_info.max, sys.float_info.max),
+}
+# What one condition may hold: values, and bytes of JSON less some for what is around it.
+_VALUES_MAX = 65_536
+_JSON_BYTES_MAX = (1 << 20) - 1024
 _AMONG = (FilterOperator.EQ, FilterOperator.NE, FilterOperator.IN, FilterOperator.NIN)
 
 
@@ -76,13 +85,10 @@ def _listed(value: object) -> list[Any]:
 
 def _among(key: str, kind: str, values: list[Any]) -> Condition:
     """Return the condition that the value is one of these; values of other types never are."""
-    if kind == "f64":
-        numbers = [value for value in values if isinstance(value, (int, float))]
-        ranges = [{"key": key, "range": {"gte": value, "lte": value}} for value in numbers]
-        return {"should": ranges} if ranges else NEVER
     fitting: list[Any] = []
-    if kind == "i64":
-        fitting = [int(v) for v in values if isinstance(v, (int, float)) and v == int(v)]
+    if kind in _LIMITS:
+        numbers = (_number(kind, value) for value in values)
+        fitting = [number for number in numbers if number is not None]
     elif kind == "bool":
         # In Python True equals 1.
         fitting = [bool(v) for v in values if isinstance(v, (bool, int, float)) and v in (0, 1)]
@@ -93,13 +99,33 @@ def _among(key: str, kind: str, values: list[Any]) -> Condition:
     return {"must": [{"key": key, "match": {"any": fitting}}]} if fitting else NEVER
 
 
+def _number(kind: str, value: object) -> float | None:
+    """Return the number of a kind that equals a value; None if there is none."""
+    if not isinstance(value, (int, float)) or not _is_inside(kind, value):
+        return None
+    number = int(value) if kind == "i64" else float(value)
+    return number if number == value else None
+
+
+def _is_inside(kind: str, value: float) -> bool:
+    """Return whether a number is in the range of a kind; NaN and infinity never are."""
+    first, last = _LIMITS[kind]
+    return first <= value <= last
+
+
 def _range(one: MetadataFilter, kind: str) -> Condition:
-    if kind not in ("i64", "f64") or not isinstance(one.value, (int, float)):
+    value = one.value
+    if kind not in _LIMITS or not isinstance(value, (int, float)):
         raise ValueError(
-            f"'{one.key}' is of type {kind} and is compared with {one.value!r}: only numbers have "
+            f"'{one.key}' is of type {kind} and is compared with {value!r}: only numbers have "
             "an order"
         )
-    return {"must": [{"key": one.key, "range": {_RANGES[one.operator]: one.value}}]}
+    if _is_inside(kind, value):
+        return {"must": [{"key": one.key, "range": {_RANGES[one.operator]: value}}]}
+    # All numbers that an attribute has are on one side of it; NaN has no sides.
+    is_below = one.operator in (FilterOperator.LT, FilterOperator.LTE)
+    holds = value > 0 if is_below else value < 0
+    return {"must_not": [{"is_null": {"key": one.key}}]} if holds else NEVER
 
 
 def _inside(one: MetadataFilter, kind: str, collection: vstream.Collection) -> Condition:
@@ -120,11 +146,18 @@ def _inside(one: MetadataFilter, kind: str, collection: vstream.Collection) -> C
 
 
 def _found(one: MetadataFilter, texts: list[str], collection: vstream.Collection) -> Condition:
-    """Return the values of a text attribute that hold the texts. Reads it in every row."""
+    """Return the values of a text attribute that hold the texts. Reads it in every row.
+
+    Raises
+    ------
+    vstream.InvalidInput
+        If these values are more than a filter takes.
+    """
     is_folded = one.operator == FilterOperator.TEXT_MATCH_INSENSITIVE
     wanted = [text.lower() for text in texts] if is_folded else texts
     joined = any if one.operator == FilterOperator.ANY else all
     matching: set[str] = set()
+    json_bytes = 0
     after = None
     while True:
         rows, after = collection.scroll(limit=10_000, after=after, with_=[one.key])
@@ -134,6 +167,13 @@ def _found(one: MetadataFilter, texts: list[str], collection: vstream.Collection
             text = value.lower() if is_folded else value
             if joined(part in text for part in wanted):
                 matching.add(value)
+                json_bytes += len(json.dumps(value)) + 2
+        if len(matching) > _VALUES_MAX or json_bytes > _JSON_BYTES_MAX:
+            raise vstream.InvalidInput(
+                f"{one.operator.value} finds more texts of '{one.key}' than a filter takes, "
+                f"{_VALUES_MAX:,} or 1 MiB: ask for a longer text, or keep what you ask for as "
+                "metadata of its own"
+            )
         if after is None:
             break
     return _among(one.key, "keyword", sorted(matching))

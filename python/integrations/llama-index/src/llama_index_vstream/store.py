@@ -19,7 +19,8 @@ from llama_index.core.vector_stores.types import (
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 import vstream
-from llama_index_vstream.filters import where
+from llama_index_vstream.filters import NEVER, where
+from vstream import metadata
 
 if TYPE_CHECKING:
     import os
@@ -101,7 +102,10 @@ class VStreamVectorStore(BasePydanticVectorStore):
         vectors = np.asarray([node.get_embedding() for node in nodes], dtype=np.float32)
         contents = [node_to_metadata_dict(node, remove_text=False) for node in nodes]
         self._collection.upsert(
-            ids, vectors, _attributes(nodes), [json.dumps(one).encode() for one in contents]
+            ids,
+            vectors,
+            _attributes(nodes, self._collection.attributes),
+            [json.dumps(one).encode() for one in contents],
         )
         return ids
 
@@ -111,7 +115,7 @@ class VStreamVectorStore(BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **_: Any) -> None:
         """Delete all nodes of a document."""
-        self._collection.delete(where={REF_DOC_ID: ref_doc_id})
+        self._collection.delete(where=self._of_documents([ref_doc_id]))
 
     async def adelete(self, ref_doc_id: str, **kwargs: Any) -> None:
         """Delete as `delete` does."""
@@ -169,7 +173,7 @@ class VStreamVectorStore(BasePydanticVectorStore):
             raise NotImplementedError(f"queries of mode {query.mode.value} are not supported")
         condition = _and_ids(where(query.filters, self._collection), query.node_ids)
         if query.doc_ids is not None:
-            of_docs = {"key": REF_DOC_ID, "match": {"any": list(query.doc_ids)}}
+            of_docs = self._of_documents(query.doc_ids)
             condition = {"must": [of_docs, *([] if condition is None else [condition])]}
         is_mmr = query.mode == VectorStoreQueryMode.MMR
         wanted = query.similarity_top_k
@@ -205,6 +209,13 @@ class VStreamVectorStore(BasePydanticVectorStore):
             nodes=[kept[one] for one in chosen], similarities=list(scores), ids=list(chosen)
         )
 
+    def _of_documents(self, ref_doc_ids: Sequence[str]) -> dict[str, Any]:
+        """Return the condition that a node is one of these documents'."""
+        if REF_DOC_ID not in self._collection.attributes:
+            # A collection that was given has the attribute only once there are nodes.
+            return NEVER
+        return {"must": [{"key": REF_DOC_ID, "match": {"any": list(ref_doc_ids)}}]}
+
     def _similarity(self, distance: float) -> float:
         """Return the similarity of a distance: the cosine, the product, or 1 / (1 + distance)."""
         if self._collection.metric == "cosine":
@@ -238,22 +249,16 @@ def _and_ids(condition: dict[str, Any] | None, node_ids: list[str] | None) -> di
     return {"must": [among] if condition is None else [among, condition]}
 
 
-def _attributes(nodes: Sequence[BaseNode]) -> dict[str, list[Any]]:
-    """Return metadata that can be filtered, column by column."""
-    metadatas = [node.metadata for node in nodes]
-    names = dict.fromkeys(
-        name for one in metadatas for name, value in one.items() if _is_attribute(name, value)
+def _attributes(nodes: Sequence[BaseNode], known: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Return metadata that can be filtered, column by column, and the document of each node."""
+    documents = [node.ref_doc_id for node in nodes]
+    # First, so that it has room in any row.
+    columns = metadata.columns(
+        [
+            {REF_DOC_ID: None} | node.metadata | {REF_DOC_ID: document}
+            for node, document in zip(nodes, documents, strict=True)
+        ],
+        known,
     )
-    columns = {
-        name: [one.get(name) if _is_attribute(name, one.get(name)) else None for one in metadatas]
-        for name in names
-    }
-    columns[REF_DOC_ID] = [node.ref_doc_id for node in nodes]
-    return columns
-
-
-def _is_attribute(name: str, value: object) -> bool:
-    if not name or name.startswith("$") or name == REF_DOC_ID:
-        return False
-    is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
-    return is_list or isinstance(value, (str, bool, int, float))
+    # Also if it is too long, which is refused: else `delete` would not find the nodes.
+    return {**columns, REF_DOC_ID: documents}
