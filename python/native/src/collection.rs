@@ -13,14 +13,14 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
     inspect, inspect_collection, DeleteOrder, Durability, Engine, Fields, Filter, Grouping, IdKind,
-    Journaling, Names, PayloadChange, Query, Reader, RemoteLevel, SegmentIndex, Settings, Spread,
-    SpreadOf, Update, K_MAX, READ_ROWS_MAX,
+    Journaling, Names, PayloadChange, Query, Reader, RemoteLevel, Schema, SegmentIndex, Settings,
+    Spread, SpreadOf, Update, K_MAX, READ_ROWS_MAX,
 };
 
 use crate::answers::{self, Answers, EffortChoice};
 use crate::counts;
 use crate::failure::{detached, Failure};
-use crate::fields::{Column, EncodedFields, FieldColumns};
+use crate::fields::{Column, FieldColumns};
 use crate::filters::{self, GivenFilter};
 use crate::found::{values_of, Found, GivenSpread, IdsAndDistances, PyRows, Selection, Wanted};
 use crate::ids::{GivenId, GivenIds, IdForm};
@@ -134,13 +134,13 @@ impl Collection {
         Ok(made?)
     }
 
-    /// Adds or replaces one row.
+    /// Adds or replaces one row; says whether it was written.
     fn upsert_one(
         &self,
         py: Python<'_>,
         one: i64,
         vector: PyReadonlyArray1<'_, f32>,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         check_ids(&[one])?;
         if self.ids.kind == IdKind::String {
             let message = "the collection has texts as ids: pass a str";
@@ -149,8 +149,7 @@ impl Collection {
         let vector = slice1(&vector)?;
         let upsert =
             |writer: &mut Writer| writer.upsert(one as u64, vector, Fields::NONE, (None, None));
-        detached(py, || self.write(upsert))?;
-        Ok(())
+        Ok(detached(py, || self.write(upsert))?)
     }
 
     /// Adds or replaces a row per id: all rows are checked before the first one is written. Returns
@@ -174,14 +173,16 @@ impl Collection {
             return Err(Failure::invalid(message).into());
         }
         let fields = fields.unwrap_or_default();
-        let encoded = detached(py, || {
+        let (encoded, condition) = detached(py, || {
             fields.check(ids.len())?;
             rows.check(&self.settings)?;
-            let encoded = self.encode(&fields, ids.len())?;
-            encoded.check_groups(&self.reader.schema())?;
-            Ok(encoded)
+            self.encode(&fields, |schema| {
+                let encoded = fields.encode(schema, ids.len())?;
+                encoded.check_groups(schema)?;
+                let condition = condition.map(|given| self.filter_of(schema, &given));
+                Ok((encoded, condition.transpose()?))
+            })
         })?;
-        let condition = condition.map(|given| self.filter(&given)).transpose()?;
         let (mut buffer, mut written) = (Vec::new(), 0);
         let told = |done: usize| match &progress {
             Some(progress) => progress.call1((done, ids.len())).map(|_| ()),
@@ -216,7 +217,7 @@ impl Collection {
         let versions = versions_of(versions, ids.len())?;
         let encoded = detached(py, || {
             fields.check(ids.len())?;
-            self.encode(&fields, ids.len())
+            self.encode(&fields, |schema| Ok(fields.encode(schema, ids.len())?))
         })?;
         let (schema, mut updated) = (self.reader.schema(), 0);
         stretches(
@@ -323,7 +324,7 @@ impl Collection {
     ) -> PyResult<(PyRows<'py>, Option<Bound<'py, PyAny>>)> {
         let filter = condition.map(|given| self.filter(&given)).transpose()?;
         let (limit, after) = page;
-        let after = after.map(|id| self.ids.read_one(id)).transpose()?;
+        let after = after.map(|id| self.ids.read_end(id)).transpose()?;
         let schema = self.reader.schema();
         let selection = Selection::new(&schema, &wanted, vectors)?;
         let page = detached(py, || {
@@ -560,19 +561,43 @@ impl Collection {
 
     /// Reads a filter for the present schema.
     fn filter(&self, given: &GivenFilter) -> Result<Filter, Failure> {
-        let schema = self.reader.schema();
-        let hash = (self.ids.kind == IdKind::String).then_some(&self.ids.hash);
-        filters::read(Names { schema: &schema, hash }, given)
+        self.filter_of(&self.reader.schema(), given)
     }
 
-    /// Attributes of rows in the engine's form; an open schema gets those that it lacks.
-    fn encode(&self, fields: &FieldColumns, rows: usize) -> Result<EncodedFields, Failure> {
-        for Column { name, kind, .. } in &fields.columns {
-            self.writer()?.admit_attribute(name, *kind)?;
-        }
-        let encoded = fields.encode(&self.reader.schema(), rows)?;
+    fn filter_of(&self, schema: &Schema, given: &GivenFilter) -> Result<Filter, Failure> {
+        let hash = (self.ids.kind == IdKind::String).then_some(&self.ids.hash);
+        filters::read(Names { schema, hash }, given)
+    }
+
+    /// What `read` makes of rows and of the schema. An open schema gets the attributes that it lacks once nothing was
+    /// refused; until then no other thread adds any.
+    fn encode<T>(
+        &self,
+        fields: &FieldColumns,
+        read: impl FnOnce(&Schema) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         fields.check_payloads()?;
-        Ok(encoded)
+        let mut writer = self.writer()?;
+        let there = self.reader.schema();
+        let is_new = |column: &&Column| there.open && there.column(&column.name).is_none();
+        let (new, known): (Vec<&Column>, Vec<&Column>) = fields.columns.iter().partition(is_new);
+        for column in known {
+            // Nothing is added: it is there with this kind, or refused.
+            writer.admit_attribute(&column.name, column.kind)?;
+        }
+        if new.is_empty() {
+            drop(writer);
+            return read(&there);
+        }
+        let mut schema = Schema::clone(&there);
+        for column in &new {
+            schema.add(&column.name, column.kind)?;
+        }
+        let read = read(&schema)?;
+        for column in new {
+            writer.admit_attribute(&column.name, column.kind)?;
+        }
+        Ok(read)
     }
 
     /// Never called with the interpreter lock: its holder may be waiting for this one.

@@ -78,7 +78,7 @@ impl From<AskError> for Failure {
         let exception = match error {
             // A key or a question: what the caller said is wrong.
             AskError::Refused(_) | AskError::Locked(_) => "InvalidInput",
-            AskError::Unavailable(_) => "Unavailable",
+            AskError::Unavailable(_) | AskError::Changed => "Unavailable",
         };
         Failure { exception, message: error.to_string() }
     }

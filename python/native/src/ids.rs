@@ -61,13 +61,11 @@ impl IdForm {
         }
     }
 
-    /// Reads one id; the number that stands for it.
-    pub(crate) fn read_one(&self, given: GivenId) -> Result<u64, Failure> {
+    /// Reads the id at which a page ended; the number that stands for it. One from 2^63 on comes as Python showed it, a
+    /// negative number with the same bits.
+    pub(crate) fn read_end(&self, given: GivenId) -> Result<u64, Failure> {
         match (self.kind, given) {
-            (IdKind::U64, GivenId::Number(number)) => {
-                check_ids(&[number])?;
-                Ok(number as u64)
-            }
+            (IdKind::U64, GivenId::Number(number)) => Ok(number as u64),
             (IdKind::String, GivenId::Text(name)) => Ok(self.hashed(&name)?.id),
             (IdKind::U64, GivenId::Text(_)) => {
                 Err(Failure::invalid("the collection has numbers as ids: pass a whole number"))

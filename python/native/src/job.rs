@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use vstream_ask::{Answer, Effort, Frontier, JobReaders, Question, ReadOptions};
-use vstream_engine::{Filter, IdKind, Metric, Names, Schema, StoredRow};
+use vstream_ask::{
+    Answer, CollectionSettings, Effort, Frontier, JobReaders, Question, ReadOptions,
+};
+use vstream_engine::{Filter, IdKind, Names, StoredRow};
 
 use crate::failure::{detached, Failure};
 use crate::filters::{self, GivenFilter};
@@ -29,9 +31,8 @@ type JobFound<'py> = (Found<'py>, Vec<i64>, Option<i64>, bool);
 pub(crate) struct Job {
     /// `None` once it is closed.
     readers: Mutex<Option<Arc<JobReaders>>>,
-    dimension: usize,
-    metric: Metric,
-    schema: Schema,
+    /// What the collection was like when this connected.
+    of: CollectionSettings,
     ids: IdForm,
 }
 
@@ -52,13 +53,7 @@ impl Job {
         let (readers, of) =
             detached(py, || Ok(JobReaders::connect(checkpoints, search, options, READERS_MAX)?))?;
         let ids = IdForm { kind: of.schema.id, hash: of.schema.name_hash() };
-        Ok(Job {
-            readers: Mutex::new(Some(Arc::new(readers))),
-            dimension: of.dimension,
-            metric: of.metric,
-            schema: of.schema,
-            ids,
-        })
+        Ok(Job { readers: Mutex::new(Some(Arc::new(readers))), of, ids })
     }
 
     /// The nearest rows.
@@ -86,7 +81,7 @@ impl Job {
         let (condition, radius, wanted) = which;
         let filter = condition.map(|given| self.filter(&given)).transpose()?;
         let wanted = wanted.unwrap_or((Some(Vec::new()), false));
-        let selection = Selection::new(&self.schema, &wanted, false)?;
+        let selection = Selection::new(&self.of.schema, &wanted, false)?;
         let (offsets, watermark, may_be_partial, deadline_ms) = terms;
         let least = Frontier { watermark: watermark.unwrap_or(Frontier::NO_TIME), offsets };
         let question = Question {
@@ -96,6 +91,7 @@ impl Job {
             columns: &selection.ascending(),
             payload: selection.with.payload,
             least: Some(&least),
+            of: Some(&self.of),
             ..Question::new(slice1(&query)?, k)
         };
         let readers = self.readers()?;
@@ -113,7 +109,7 @@ impl Job {
     #[getter]
     fn attributes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let kinds = PyDict::new(py);
-        for attribute in &self.schema.attributes {
+        for attribute in &self.of.schema.attributes {
             kinds.set_item(&attribute.name, attribute.kind.name())?;
         }
         Ok(kinds)
@@ -122,13 +118,13 @@ impl Job {
     /// Numbers per vector.
     #[getter]
     fn dimension(&self) -> usize {
-        self.dimension
+        self.of.dimension
     }
 
     /// Name of the metric.
     #[getter]
     fn metric(&self) -> &'static str {
-        self.metric.name()
+        self.of.metric.name()
     }
 }
 
@@ -140,7 +136,7 @@ impl Job {
 
     fn filter(&self, given: &GivenFilter) -> Result<Filter, Failure> {
         let hash = (self.ids.kind == IdKind::String).then_some(&self.ids.hash);
-        filters::read(Names { schema: &self.schema, hash }, given)
+        filters::read(Names { schema: &self.of.schema, hash }, given)
     }
 
     /// An answer, for Python.
@@ -159,7 +155,7 @@ impl Job {
             fields: row.fields,
         };
         let rows: Vec<StoredRow> = rows.into_iter().map(stored).collect();
-        let columns = selection.columns(py, &self.schema, &rows)?;
+        let columns = selection.columns(py, &self.of.schema, &rows)?;
         let payloads = selection.payloads(py, &rows);
         let found = (self.ids.of_rows(py, &rows)?, distances, columns, payloads, None, None);
         let watermark = (frontier.watermark != Frontier::NO_TIME).then_some(frontier.watermark);

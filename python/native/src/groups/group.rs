@@ -45,28 +45,28 @@ impl Group {
         &self.name
     }
 
-    /// Adds or replaces one row.
+    /// Adds or replaces one row; says whether it was written.
     fn upsert_one(
         &self,
         py: Python<'_>,
         one: i64,
         vector: PyReadonlyArray1<'_, f32>,
-    ) -> PyResult<()> {
+    ) -> PyResult<bool> {
         check_ids(&[one])?;
         if self.shared.ids.kind == IdKind::String {
             let message = "the collection has texts as ids: pass a str";
             return Err(Failure::invalid(message).into());
         }
         let vector = slice1(&vector)?;
-        detached(py, || {
-            self.shared.write(|writer| {
-                let version = writer.next_version();
+        Ok(detached(py, || {
+            let is_written = self.shared.write(|writer| {
+                let version = writer.version(None);
                 let row = RowRef { id: one as u64, version, vector, fields: Fields::NONE };
                 Ok(writer.store().upsert(&self.name, &row)?)
             })?;
-            self.shared.written()
-        })?;
-        Ok(())
+            self.shared.written()?;
+            Ok(is_written)
+        })?)
     }
 
     /// Adds or replaces a row per id: all rows are checked before the first one is written. Returns
@@ -108,10 +108,12 @@ impl Group {
                 for at in range {
                     let vector = rows.row(at, &mut buffer);
                     let fields = encoded.fields(at, &fields, ids.name(at));
-                    let version =
-                        version_at(&versions, at).unwrap_or_else(|| writer.next_version());
+                    let given = version_at(&versions, at);
+                    let version = writer.version(given);
                     let row = RowRef { id: ids.get(at).id, version, vector, fields };
-                    written += usize::from(self.upsert(writer, &row, condition.as_ref())?);
+                    let is_written =
+                        self.upsert(writer, &row, condition.as_ref(), given.is_some())?;
+                    written += usize::from(is_written);
                 }
                 Ok(())
             })
@@ -147,8 +149,7 @@ impl Group {
                         (true, None) => PayloadChange::Remove,
                     };
                     let update = Update { set: encoded.row(at), unset: &unset, payload };
-                    let version =
-                        version_at(&versions, at).unwrap_or_else(|| writer.next_version());
+                    let version = writer.version(version_at(&versions, at));
                     let id = ids.get(at);
                     let applied = writer.store().update(&self.name, id, version, &update)?;
                     updated += usize::from(applied.is_applied());
@@ -178,8 +179,7 @@ impl Group {
                 // An id that comes twice is one row; its last version counts.
                 let there: BTreeMap<u64, usize> = found.collect();
                 for (id, at) in there {
-                    let version =
-                        version_at(&versions, at).unwrap_or_else(|| writer.next_version());
+                    let version = writer.version(version_at(&versions, at));
                     removed += usize::from(writer.store().delete(&self.name, id, version)?);
                 }
                 Ok(())
@@ -200,7 +200,7 @@ impl Group {
         let filter = self.filter(&condition)?;
         Ok(detached(py, || {
             let removed = self.shared.write(|writer| {
-                let version = version.unwrap_or_else(|| writer.next_version());
+                let version = writer.version(version);
                 Ok(writer.store().delete_where(&self.name, &filter, version)?)
             })?;
             self.shared.written()?;
@@ -251,7 +251,7 @@ impl Group {
             let message = format!("limit is {limit}: choose a value from 1 to {PAGE_ROWS_MAX}");
             return Err(Failure::invalid(message).into());
         }
-        let after = after.map(|id| self.shared.ids.read_one(id)).transpose()?;
+        let after = after.map(|id| self.shared.ids.read_end(id)).transpose()?;
         let selection = Selection::new(self.schema(), &wanted, vectors)?;
         let with = with_of(&selection);
         // One more row says whether there is a next page.
@@ -366,12 +366,14 @@ impl Group {
         &self,
         writer: &mut Writer,
         row: &RowRef<'_>,
-        condition: Option<&Filter>,
+        filter: Option<&Filter>,
+        has_version: bool,
     ) -> Result<bool, Failure> {
-        let Some(filter) = condition else {
+        // A version of ours is above all that were written since the collection was opened.
+        if filter.is_none() && !has_version {
             return Ok(writer.store().upsert(&self.name, row)?);
-        };
-        let condition = Condition { filter: Some(filter), ..Condition::default() };
+        }
+        let condition = Condition { filter, ..Condition::default() };
         Ok(writer.store().upsert_if(&self.name, row, &condition)?.is_applied())
     }
 

@@ -1,4 +1,4 @@
-//! The store behind a collection of groups: one writer, readers, and a thread beside them.
+//! The store behind a collection of groups: one writer, readers, and threads beside them.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,10 +29,11 @@ impl Writer {
         &mut self.store
     }
 
-    /// A version above all before it: nanoseconds since 1970, or one more than the last.
-    pub(super) fn next_version(&mut self) -> u64 {
-        self.version = now().max(self.version + 1);
-        self.version
+    /// The version that a caller gave; else one above all before it: nanoseconds since 1970, or one more than the last.
+    pub(super) fn version(&mut self, given: Option<u64>) -> u64 {
+        let version = given.unwrap_or_else(|| now().max(self.version.saturating_add(1)));
+        self.version = self.version.max(version);
+        version
     }
 }
 
@@ -47,11 +48,13 @@ pub(super) struct Shared {
     /// None once it is closed.
     writer: Mutex<Option<Writer>>,
     is_closed: AtomicBool,
-    signal: Arc<Signal>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    merges: Arc<Signal>,
+    /// Of an asynchronous collection. A merge takes minutes, and a commit does not wait for it.
+    commits: Option<Arc<Signal>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// Tells the thread that there may be work, or that it is to end.
+/// Tells a thread that there may be work, or that it is to end.
 #[derive(Default)]
 struct Signal {
     state: Mutex<(bool, bool)>,
@@ -88,7 +91,7 @@ impl Signal {
 }
 
 impl Shared {
-    /// Takes over a store and begins its thread.
+    /// Takes over a store and begins its threads.
     ///
     /// * `directory`: where its files are, whose times say which versions are taken.
     pub(super) fn start(
@@ -99,7 +102,12 @@ impl Shared {
         let settings = store.settings().clone();
         let form = Settings::new(settings.dimension, settings.metric, settings.element);
         let ids = IdForm { kind: settings.schema.id, hash: settings.name_hash() };
-        let (reader, signal) = (store.reader(), Arc::new(Signal::default()));
+        let (reader, merges) = (store.reader(), Arc::new(Signal::default()));
+        let interval = match durability {
+            Durability::Async { interval } => Some(interval),
+            Durability::Sync | Durability::None => None,
+        };
+        let commits = interval.map(|_| Arc::new(Signal::default()));
         let version = directory.map_or(0, newest_time).saturating_add(FILE_CLOCK);
         let writer = Mutex::new(Some(Writer { store, version, failed: None }));
         let shared = Arc::new(Shared {
@@ -110,25 +118,34 @@ impl Shared {
             durability,
             writer,
             is_closed: AtomicBool::new(false),
-            signal: signal.clone(),
-            thread: Mutex::new(None),
+            merges: merges.clone(),
+            commits: commits.clone(),
+            threads: Mutex::new(Vec::new()),
         });
-        let (weak, pause) = (Arc::downgrade(&shared), shared.pause());
-        let thread = thread::Builder::new()
-            .name("vstream-groups".to_owned())
-            .spawn(move || tend(&weak, &signal, pause))
-            .map_err(|error| Failure::internal(format!("no thread for merges: {error}")))?;
-        *shared.thread.lock().unwrap_or_else(|e| e.into_inner()) = Some(thread);
-        shared.signal.work();
+        shared.begin(merges, interval, Shared::merge)?;
+        if let Some(commits) = commits {
+            shared.begin(commits, interval, Shared::commit_behind)?;
+        }
+        shared.merges.work();
         Ok(shared)
     }
 
-    /// How long writes of an asynchronous collection wait for their commit.
-    fn pause(&self) -> Option<Duration> {
-        match self.durability {
-            Durability::Async { interval } => Some(interval),
-            Durability::Sync | Durability::None => None,
-        }
+    /// Begins a thread, which ends with the collection.
+    ///
+    /// * `pause`: from when there is work until it is done.
+    fn begin(
+        self: &Arc<Shared>,
+        signal: Arc<Signal>,
+        pause: Option<Duration>,
+        work: fn(&Shared) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let weak = Arc::downgrade(self);
+        let thread = thread::Builder::new()
+            .name("vstream-groups".to_owned())
+            .spawn(move || tend(&weak, &signal, pause, work))
+            .map_err(|error| Failure::internal(format!("no thread: {error}")))?;
+        self.threads.lock().unwrap_or_else(|e| e.into_inner()).push(thread);
+        Ok(())
     }
 
     /// Errors: `Closed` once it is closed.
@@ -162,7 +179,10 @@ impl Shared {
     /// Ends a call that wrote: makes its rows as durable as the collection promises, and lets the
     /// thread look for merges.
     pub(super) fn written(&self) -> Result<(), Failure> {
-        self.signal.work();
+        self.merges.work();
+        if let Some(commits) = &self.commits {
+            commits.work();
+        }
         match self.durability {
             Durability::Sync => self.commit(),
             Durability::Async { .. } | Durability::None => Ok(()),
@@ -184,26 +204,39 @@ impl Shared {
         self.is_closed.store(true, Ordering::Release);
         let closed = writer.take();
         drop(writer);
-        self.signal.end();
-        let thread = self.thread.lock().unwrap_or_else(|e| e.into_inner()).take();
-        if let Some(thread) = thread {
+        self.end();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(|e| e.into_inner()));
+        for thread in threads {
             let _ = thread.join();
         }
         drop(closed);
         Ok(())
     }
 
-    /// Merges runs until there are none to merge; commits first where the collection is asynchronous.
+    /// Tells the threads to end.
+    fn end(&self) {
+        self.merges.end();
+        if let Some(commits) = &self.commits {
+            commits.end();
+        }
+    }
+
+    /// Makes what was written durable, beside the calls.
+    fn commit_behind(&self) -> Result<(), Failure> {
+        let mut writer = self.lock()?;
+        let Some(writer) = writer.as_mut() else { return Ok(()) };
+        if let Err(error) = writer.store.commit() {
+            writer.failed = Some(error);
+        }
+        Ok(())
+    }
+
+    /// Merges runs until there are none to merge.
     fn merge(&self) -> Result<(), Failure> {
         loop {
             let next = {
                 let mut writer = self.lock()?;
                 let Some(writer) = writer.as_mut() else { return Ok(()) };
-                if self.pause().is_some() {
-                    if let Err(error) = writer.store.commit() {
-                        writer.failed = Some(error);
-                    }
-                }
                 writer.store.begin_compaction()
             };
             let Some(compaction) = next else { return Ok(()) };
@@ -222,18 +255,23 @@ impl Shared {
 impl Drop for Shared {
     /// A collection that was not closed loses nothing either, as far as the disk allows.
     fn drop(&mut self) {
-        self.signal.end();
+        self.end();
         if let Ok(Some(writer)) = self.writer.get_mut() {
             let _ = writer.store.commit();
         }
     }
 }
 
-/// The thread: ends with the collection.
-fn tend(shared: &Weak<Shared>, signal: &Signal, pause: Option<Duration>) {
+/// A thread: does what there is to do, until the collection ends.
+fn tend(
+    shared: &Weak<Shared>,
+    signal: &Signal,
+    pause: Option<Duration>,
+    work: fn(&Shared) -> Result<(), Failure>,
+) {
     while signal.wait(pause) {
         let Some(shared) = shared.upgrade() else { return };
-        if shared.merge().is_err() {
+        if work(&shared).is_err() {
             return;
         }
     }
