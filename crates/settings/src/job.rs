@@ -326,6 +326,18 @@ impl JobSettings {
                             and reads.password-file too, or set it to 127.0.0.1.";
             root.note("reads.host", sentence);
         }
+        // An address that others reach needs both, and more.
+        match (&reads.keystore, &reads.password_file) {
+            (Some(_), None) if is_loopback => root.note(
+                "reads.keystore",
+                "no password opens it. Give reads.password-file too, or leave it out.",
+            ),
+            (None, Some(_)) if is_loopback => root.note(
+                "reads.password-file",
+                "there is no keystore that it opens. Give reads.keystore too, or leave it out.",
+            ),
+            _ => {}
+        }
         if self.checkpoint.is_none() {
             let sentence =
                 "where partitions answer is published in the folder of the checkpoints, \

@@ -374,6 +374,18 @@ fn reads_that_others_could_make_or_nobody_could_find() {
         let job = format!("{text}checkpoint: {{path: c}}\nreads: {{host: {host}}}\n");
         assert!(JobSettings::from_yaml(&job).is_ok(), "{host}");
     }
+    // Half of TLS would be none.
+    let problems = problems_after(&["reads.keystore=k", checkpoint]);
+    assert_eq!(
+        problems,
+        ["reads.keystore: no password opens it. Give reads.password-file too, or leave it out."]
+    );
+    let problems = problems_after(&["reads.password-file=p", checkpoint]);
+    assert_eq!(
+        problems,
+        ["reads.password-file: there is no keystore that it opens. Give reads.keystore too, or leave it \
+          out."]
+    );
     let problems = problems_after(&["reads.connections=3"]);
     assert_eq!(
         problems,
