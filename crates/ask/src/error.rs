@@ -12,6 +12,9 @@ pub enum AskError {
     Locked(String),
     /// No answer came until the deadline; a later question may have one.
     Unavailable(String),
+    /// The job's collection is not the one that the question was made for: it has other attributes, say. Ask it what it
+    /// is like ([`JobReader::collection`](crate::JobReader::collection)), and make the question again.
+    Changed,
 }
 
 impl fmt::Display for AskError {
@@ -20,6 +23,9 @@ impl fmt::Display for AskError {
             AskError::Refused(why) | AskError::Locked(why) | AskError::Unavailable(why) => {
                 f.write_str(why)
             }
+            AskError::Changed => f.write_str(
+                "the collection of the job is not what it was, since the job was started again: connect again",
+            ),
         }
     }
 }
@@ -33,6 +39,8 @@ pub(crate) enum Attempt {
     Refused(String),
     /// A partition does not take the key.
     Locked,
+    /// The question is for another collection.
+    Changed,
     /// Another attempt may have an answer.
     Again(String),
     /// A partition did not answer in time.

@@ -30,3 +30,4 @@ pub use pool::JobReaders;
 pub use question::{Effort, Question};
 pub use rank::Row;
 pub use reader::{Answer, JobReader, ReadOptions};
+pub use vstream_settings::CollectionSettings;

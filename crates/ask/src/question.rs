@@ -1,6 +1,7 @@
 //! What is asked of partitions.
 
 use vstream_attribute::Filter;
+use vstream_settings::CollectionSettings;
 
 use crate::frontier::Frontier;
 use crate::wire::Output;
@@ -50,6 +51,9 @@ pub struct Question<'a> {
     pub payload: bool,
     /// How much of the vector stream must be behind the answer; `None` for any.
     pub least: Option<&'a Frontier>,
+    /// What the collection was like when the question was made: filter and attributes name columns of its schema. `None`
+    /// if it names none.
+    pub of: Option<&'a CollectionSettings>,
 }
 
 impl<'a> Question<'a> {
@@ -64,6 +68,7 @@ impl<'a> Question<'a> {
             columns: &[],
             payload: false,
             least: None,
+            of: None,
         }
     }
 

@@ -168,6 +168,10 @@ impl JobReader {
                     self.forget();
                     return Err(AskError::Refused(why));
                 }
+                Err(Attempt::Changed) => {
+                    self.forget();
+                    return Err(AskError::Changed);
+                }
                 Err(Attempt::Locked) => {
                     self.forget();
                     return Err(AskError::Locked(LOCKED.to_owned()));
@@ -256,11 +260,18 @@ impl JobReader {
     }
 }
 
-/// Errors: `Refused` for what no partition would answer.
+/// Errors: `Refused` for what no partition would answer, `Changed` if it is made for another collection.
 fn check(question: &Question<'_>, view: &View) -> Result<(), Attempt> {
     let refused = |what: String| Err(Attempt::Refused(what));
     if !(1..=K_MAX).contains(&question.k) {
         return refused(format!("k is {}: ask for 1 to {K_MAX} rows", question.k));
+    }
+    let is_other = |of: &CollectionSettings| {
+        let now = &view.collection;
+        (of.dimension, of.metric) != (now.dimension, now.metric) || of.schema != now.schema
+    };
+    if question.of.is_some_and(is_other) {
+        return Err(Attempt::Changed);
     }
     if view.collection.schema.grouping == Grouping::Isolated {
         return refused("isolated groups are asked through the topic of the job".to_owned());

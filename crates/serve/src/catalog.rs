@@ -425,7 +425,7 @@ impl Catalog {
         Ok(made)
     }
 
-    fn serve(&self, collection: Arc<Collection>) {
+    pub(crate) fn serve(&self, collection: Arc<Collection>) {
         let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
         collections.insert(collection.name.clone(), collection);
         drop(collections);

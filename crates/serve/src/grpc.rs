@@ -12,7 +12,7 @@ use tonic::{Request, Status};
 
 use crate::access::Access;
 use crate::failure::{is_grpc, Failure};
-use crate::shared::{Shared, LARGE};
+use crate::shared::{Admitted, Moment, Shared, LARGE};
 
 /// The paths of all methods.
 const PATHS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/paths.rs"));
@@ -26,32 +26,45 @@ pub(crate) fn mounted(
     paths.fold(Router::new(), |router, path| mount(router, path))
 }
 
-/// Reads the message of a request, which counts until it is answered. A large one is decoded, and its
+/// Reads the message of a request, which counts as long as the moment of the request is somebody's. A large one is decoded, and its
 /// points are checked, where that keeps no query waiting.
 pub(crate) async fn admit(
     State(shared): State<Arc<Shared>>,
     request: HttpRequest,
     next: Next,
 ) -> Response {
-    let (parts, body) = request.into_parts();
-    if !is_grpc(&parts.headers) {
-        let what = "the path is one of gRPC";
-        return Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, what).into_response();
+    if !is_grpc(request.headers()) {
+        return other_kind().into_response();
     }
+    let (parts, body) = request.into_parts();
+    let moment = parts.extensions.get::<Moment>().cloned();
     match shared.admission.message(body).await {
-        Ok(mut admitted) => {
-            let bytes = admitted.take_bytes();
+        Ok(Admitted { bytes, counted }) => {
             let length = bytes.len();
+            if let Some(moment) = &moment {
+                moment.hold(counted);
+            }
             let request = HttpRequest::from_parts(parts, Body::from(bytes));
             let response = match length {
                 LARGE.. => shared.heavy.answer(next.run(request)).await,
                 _ => Ok(next.run(request).await),
             };
-            drop(admitted);
             response.unwrap_or_else(IntoResponse::into_response)
         }
         Err(failure) => failure.into_response(),
     }
+}
+
+/// Lets a request through whose message has no bytes, or few. It takes no room: whoever has no key may send it.
+pub(crate) async fn admit_small(request: HttpRequest, next: Next) -> Response {
+    match is_grpc(request.headers()) {
+        true => next.run(request).await,
+        false => other_kind().into_response(),
+    }
+}
+
+fn other_kind() -> Failure {
+    Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the path is one of gRPC")
 }
 
 /// Who sends a request.

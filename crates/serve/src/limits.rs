@@ -22,13 +22,15 @@ pub struct Limits {
     /// Streams that go on until their client ends them, such as those of replicas: one per collection and
     /// replica. Further ones are refused with 503.
     pub streams: usize,
-    /// Bytes of logs of a collection that are kept for replicas that lag, after a checkpoint has replaced
-    /// them. None are kept before the first replica asks.
+    /// Bytes of logs of a collection that are kept for replicas and watchers that lag, after a checkpoint has
+    /// replaced them. None are kept before the first of them asks.
     pub follow_bytes: u64,
     /// Time to read the head of a request, and to wait for the next one on a connection.
     pub head: Duration,
     /// Time for a request, its body included.
     pub request: Duration,
+    /// Time after which a connection ends whose client takes nothing of what it asked for.
+    pub stall: Duration,
     /// Time that a shutdown waits for requests that are being answered.
     pub drain: Duration,
 }
@@ -47,6 +49,7 @@ impl Default for Limits {
             follow_bytes: 128 << 20,
             head: Duration::from_secs(30),
             request: Duration::from_secs(60),
+            stall: Duration::from_secs(60),
             drain: Duration::from_secs(10),
         }
     }

@@ -193,6 +193,13 @@ fn what_is_wrong_is_said_at_once_and_what_may_change_after_the_deadline() {
     let began = Instant::now();
     let mut nothing = vector.clone();
     nothing[3] = f32::NAN;
+    let mut other = CollectionSettings::from_json(COLLECTION).unwrap();
+    let of_it = Question { of: Some(&other.clone()), ..Question::new(&vector, K) };
+    assert_eq!(patient.search(&of_it).unwrap().rows.len(), K);
+    other.schema =
+        vstream_attribute::Schema::new([("size", vstream_attribute::AttributeKind::I64)]).unwrap();
+    let of_other = Question { of: Some(&other), ..Question::new(&vector, K) };
+    assert_eq!(patient.search(&of_other).unwrap_err(), AskError::Changed);
     for (vector, k, why) in [
         (&vector[..5], K, "the vector has 5 elements; the collection has 64"),
         (&nothing[..], K, "element 3 of the vector is not finite"),

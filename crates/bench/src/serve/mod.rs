@@ -4,6 +4,7 @@
 //! is on the first core too, in turns with the server.
 
 mod client;
+mod following;
 mod replica;
 mod scale_out;
 mod server;

@@ -55,8 +55,9 @@ pub(super) trait Transport {
         question: &Self::Question,
     ) -> Result<Vec<u64>, RunbookError>;
 
-    /// Writes, and returns when the write is on the disk.
-    fn write(connection: &mut Self::Connection, points: &Self::Points) -> Result<(), RunbookError>;
+    /// Writes, and returns when the write is on the disk, with the sequence that the answer says.
+    fn write(connection: &mut Self::Connection, points: &Self::Points)
+        -> Result<u64, RunbookError>;
 }
 
 /// JSON over HTTP/1.1.
@@ -99,8 +100,8 @@ impl Transport for Http {
         Ok(points.iter().filter_map(|point| point["id"].as_u64()).collect())
     }
 
-    fn write(client: &mut Client, points: &Vec<u8>) -> Result<(), RunbookError> {
-        client.call(points).map(drop)
+    fn write(client: &mut Client, points: &Vec<u8>) -> Result<u64, RunbookError> {
+        client.sequence(points)
     }
 }
 
@@ -182,9 +183,12 @@ impl Transport for Grpc {
         Ok(ids.collect())
     }
 
-    fn write(connection: &mut GrpcConnection, points: &UpsertPoints) -> Result<(), RunbookError> {
+    fn write(connection: &mut GrpcConnection, points: &UpsertPoints) -> Result<u64, RunbookError> {
         let client = &mut connection.points;
-        connection.runtime.block_on(client.upsert(points.clone())).map(drop).map_err(refused)
+        let answer = connection.runtime.block_on(client.upsert(points.clone())).map_err(refused)?;
+        let sequence = answer.metadata().get("vstream-sequence");
+        let sequence = sequence.and_then(|text| text.to_str().ok()?.parse().ok());
+        sequence.ok_or_else(|| RunbookError::Io("The answer says no sequence.".to_owned()))
     }
 }
 

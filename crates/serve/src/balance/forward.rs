@@ -20,7 +20,7 @@ use crate::access::check_own;
 use crate::coordinator::Replicas;
 use crate::failure::{is_grpc, status_of, Failure};
 use crate::page::EVENTS;
-use crate::shared::Admission;
+use crate::shared::{Admission, Counts};
 
 /// Replicas that a request is sent to at most: it only reads, so that it may be sent again.
 const TRIES: usize = 3;
@@ -55,7 +55,8 @@ impl<R: Replicas + Send + 'static> Front<R> {
             connector.set_nodelay(true);
             Client::builder(TokioExecutor::new()).http2_only(is_http2).build(connector)
         };
-        let admission = Admission::new(&settings.limits);
+        // The replicas have the keys.
+        let admission = Admission::new(&settings.limits, Counts::Came);
         Front { places, observed, admission, settings, clients: [client(false), client(true)] }
     }
 

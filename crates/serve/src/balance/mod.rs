@@ -146,7 +146,7 @@ impl Balancer {
         check_addresses(settings.listen, settings.metrics, settings.has_keys && has_tls)?;
         let tls = settings.tls.as_ref().map(acceptor).transpose()?;
         let places = Places::new(settings.steering()?, settings.waiting);
-        let runtime = threads("balance")?;
+        let runtime = threads("balance", 0)?;
         let bind = |address| bind(&runtime, address);
         let (listener, address) = bind(settings.listen)?;
         let observer = settings.metrics.map(bind).transpose()?;

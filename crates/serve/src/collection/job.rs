@@ -5,17 +5,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use vstream_ask::{AskError, Effort, JobReaders, Question, ReadOptions};
+use tokio::sync::{watch, Notify};
+use tokio::time::sleep;
+use vstream_ask::{AskError, CollectionSettings, Effort, JobReaders, Question, ReadOptions};
 use vstream_engine::{
-    Answer, Effort as EngineEffort, Engine, Neighbor, Query, Schema, Settings, StoredRow, With,
+    Effort as EngineEffort, Engine, Neighbor, Query, Schema, Settings, StoredRow, With,
     WithAttributes,
 };
 
 use super::{Collection, Found, Terms};
+use crate::catalog::{blocking, Catalog};
 use crate::failure::Failure;
 
 /// Searches that ask the job at once; others wait. A partition takes 64 connections, from all who ask it.
 const READERS_MAX: usize = 16;
+/// Pause before a job that does not answer is asked again what its collection is like.
+const AGAIN: Duration = Duration::from_secs(1);
 
 /// The running job whose rows a server gives.
 #[derive(Clone)]
@@ -61,6 +66,10 @@ impl fmt::Debug for JobSettings {
 pub(crate) struct JobRows {
     deadline: Duration,
     readers: JobReaders,
+    /// What the job's collection was like when this connected.
+    of: CollectionSettings,
+    /// Is told when the job says that it is not like that any more.
+    changed: Arc<Notify>,
 }
 
 impl JobRows {
@@ -76,11 +85,11 @@ impl JobRows {
         let (checkpoints, search) = (&settings.checkpoints, &settings.search);
         let (readers, of) = JobReaders::connect(checkpoints, search, options, READERS_MAX)?;
         let settings = Settings {
-            schema: Arc::new(of.schema),
+            schema: Arc::new(of.schema.clone()),
             recall_target: of.recall_target,
             ..Settings::new(of.dimension, of.metric, of.element)
         };
-        Ok((JobRows { deadline, readers }, settings))
+        Ok((JobRows { deadline, readers, of, changed: Arc::default() }, settings))
     }
 
     /// Asks the job. Blocks.
@@ -94,7 +103,7 @@ impl JobRows {
         query: &Query<'_>,
         with: &With,
         terms: &Terms,
-    ) -> Result<Found, Failure> {
+    ) -> Result<Found<StoredRow>, Failure> {
         if with.vector {
             return Err(Failure::bad("a job gives no vectors: leave out with_vector"));
         }
@@ -113,10 +122,15 @@ impl JobRows {
             columns: &columns,
             payload: with.payload,
             least: terms.frontier.as_ref(),
+            of: Some(&self.of),
             ..Question::new(query.vector, query.k)
         };
         let due = terms.deadline.min(Instant::now() + self.deadline);
-        let found = self.readers.search(&question, due)?.whole(terms.may_be_partial)?;
+        let found = self.readers.search(&question, due);
+        if matches!(found, Err(AskError::Changed)) {
+            self.changed.notify_one();
+        }
+        let found = found?.whole(terms.may_be_partial)?;
         let frontier = Some((found.frontier, found.is_partial));
         let neighbors = found.rows.iter();
         let neighbors = neighbors.map(|row| Neighbor {
@@ -124,12 +138,9 @@ impl JobRows {
             version: row.version,
             distance: row.distance,
         });
-        let answer = Answer {
-            neighbors: neighbors.collect(),
-            rows: found.rows.into_iter().map(stored).collect(),
-            ..Answer::default()
-        };
-        Ok(Found { answer, left_out: 0, frontier })
+        let neighbors = neighbors.collect();
+        let rows = found.rows.into_iter().map(stored).collect();
+        Ok(Found { neighbors, rows, left_out: 0, frontier })
     }
 }
 
@@ -143,11 +154,49 @@ impl From<AskError> for Failure {
             AskError::Refused(why) => Failure::bad(why),
             // That the job has another key is no fault of who asks here.
             AskError::Locked(why) | AskError::Unavailable(why) => Failure::busy(why),
+            AskError::Changed => Failure::busy(
+                "the job was started again with another collection, which is read now",
+            ),
         }
     }
 }
 
+/// Serves what the collection of a job is like since the job was started again, whenever a question is not for it.
+pub(crate) async fn follow_job(
+    catalog: Arc<Catalog>,
+    settings: JobSettings,
+    mut stopping: watch::Receiver<bool>,
+) {
+    let rounds = async {
+        while let Some(changed) =
+            catalog.find(&settings.collection).and_then(|one| one.job_changed())
+        {
+            changed.notified().await;
+            loop {
+                let settings = settings.clone();
+                let opened = blocking(move || Collection::of_job(&settings)).await;
+                if let Ok(Ok(collection)) = opened {
+                    catalog.serve(Arc::new(collection));
+                    break;
+                }
+                // It may be starting.
+                sleep(AGAIN).await;
+            }
+        }
+    };
+    tokio::select! {
+        () = rounds => {}
+        // Also if whoever would say so is gone.
+        _ = stopping.changed() => {}
+    }
+}
+
 impl Collection {
+    /// Is told when the job of this has another collection; `None` where no job has the rows.
+    pub(crate) fn job_changed(&self) -> Option<Arc<Notify>> {
+        self.job.as_ref().map(|job| job.changed.clone())
+    }
+
     /// The collection of a running job. It has an engine without rows, which knows what rows carry. Errors:
     /// `SERVICE_UNAVAILABLE` if no job answers in time, `BAD_REQUEST` for settings that cannot be.
     pub(crate) fn of_job(settings: &JobSettings) -> Result<Collection, Failure> {

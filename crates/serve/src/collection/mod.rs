@@ -12,14 +12,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::sync::{Semaphore, SemaphorePermit};
 use vstream_ask::Frontier;
 use vstream_engine::{
     inspect, inspect_collection, Answer, Durability, Effort, Engine, Error, ErrorKind, Filter,
-    IdKind, Journaling, Page, PushedCollection, Query, Reader, RowId, Scratch, Settings,
-    SnapshotSummary, Stats, StoredRow, With, READ_ROWS_MAX,
+    IdKind, Journaling, Neighbor, Page, PushedCollection, Query, ReadSnapshot, Reader, RowId,
+    Scratch, Settings, SnapshotSummary, Stats, StoredRow, With, READ_ROWS_MAX,
 };
 
 pub(crate) use self::ids::{IdForm, PointId};
+pub(crate) use self::job::follow_job;
 use self::job::JobRows;
 pub use self::job::JobSettings;
 pub(crate) use self::progress::{now_ms, Progress};
@@ -34,12 +36,12 @@ thread_local! {
 /// Most neighbours of a query that is answered on the thread that read it.
 const AT_ONCE_MAX: usize = 100;
 
-/// Rows of a page that are read together, at first and at most, and bytes after which a page ends: each row may have a
+/// Rows that are read together, of a page at first, and at most, and bytes after which a page ends: each row may have a
 /// payload of 1 MiB.
 const TOGETHER: usize = 32;
-const TOGETHER_MAX: usize = 256;
+pub(crate) const TOGETHER_MAX: usize = 256;
 const PAGE_BYTES: usize = 32 << 20;
-/// Most bytes of the points of an answer that are read by id or found by several queries.
+/// Most bytes of the points of an answer.
 pub(crate) const ANSWER_BYTES_MAX: usize = 256 << 20;
 
 /// How the folder of a collection is opened.
@@ -53,6 +55,9 @@ pub(crate) enum Opening {
     ReadOnly,
 }
 
+/// Makes of a row what an answer has of it, and says how many bytes that takes.
+pub(crate) type Make<'a, T> = &'a mut dyn FnMut(StoredRow) -> (T, usize);
+
 /// What an answer must be.
 pub(crate) struct Terms {
     /// Whether rows may be left out because their far store gives no answer.
@@ -63,8 +68,13 @@ pub(crate) struct Terms {
 }
 
 /// An answer, and of which moment it is.
-pub(crate) struct Found {
-    pub(crate) answer: Answer,
+///
+/// * `T`: what was made of each row.
+pub(crate) struct Found<T> {
+    /// The nearest rows, nearest first.
+    pub(crate) neighbors: Vec<Neighbor>,
+    /// The same rows.
+    pub(crate) rows: Vec<T>,
     /// Living rows that were left out.
     pub(crate) left_out: u64,
     /// Of a job: how much of its topic is behind the answer, and whether rows are left out.
@@ -85,6 +95,8 @@ pub(crate) struct Collection {
     reader: Reader,
     /// Rows that live, as of the last write.
     live: Arc<AtomicU64>,
+    /// Has a permit unless the metrics wait for figures.
+    asks: Semaphore,
 }
 
 impl Collection {
@@ -108,7 +120,8 @@ impl Collection {
         let epoch = engine.collection().unwrap_or(0);
         let writes = Writes::begin(name, engine, live.clone(), progress.clone())?;
         let name = name.to_owned();
-        Ok(Collection { name, settings, ids, writes, progress, job: None, epoch, reader, live })
+        let (job, asks) = (None, Semaphore::new(1));
+        Ok(Collection { name, settings, ids, writes, progress, job, epoch, reader, live, asks })
     }
 
     /// Opens the engine of a folder.
@@ -174,6 +187,11 @@ impl Collection {
         self.writes.now(|rows| rows.stats()).await
     }
 
+    /// Lets one ask for figures at a time: they wait for the writes before them.
+    pub(crate) fn begin_to_ask(&self) -> Option<SemaphorePermit<'_>> {
+        self.asks.try_acquire().ok()
+    }
+
     /// True if a query is so short that the thread that read it answers it: its rows are in memory.
     pub(crate) fn answers_at_once(&self, query: &Query<'_>) -> bool {
         let is_short = query.effort != Effort::Exact && query.filter.is_none();
@@ -181,26 +199,31 @@ impl Collection {
         is_short && query.k <= AT_ONCE_MAX && is_here
     }
 
-    /// Answers a query with its rows.
-    pub(crate) fn answer(
+    /// Answers a query with its rows. Errors: those of reading, and `PAYLOAD_TOO_LARGE` above [`ANSWER_BYTES_MAX`].
+    pub(crate) fn answer<T>(
         &self,
         query: &Query<'_>,
         with: &With,
         terms: &Terms,
-    ) -> Result<Found, Failure> {
+        make: Make<'_, T>,
+    ) -> Result<Found<T>, Failure> {
         if let Some(job) = &self.job {
-            return job.answer(&self.settings.schema, query, with, terms);
+            let found = job.answer(&self.settings.schema, query, with, terms)?;
+            let Found { neighbors, rows, left_out, frontier } = found;
+            let rows = rows.into_iter().map(|row| make(row).0).collect();
+            return Ok(Found { neighbors, rows, left_out, frontier });
         }
         let mut scratch = SCRATCH.take().unwrap_or_default();
-        let mut answer = self.reader.answer(query, with, &mut scratch).map(|answer| (answer, 0));
+        let moment = self.reader.read_snapshot();
+        let mut found = search(&moment, query, with, &mut scratch, make);
         let is_away = |error: &Error| error.kind() == ErrorKind::Unavailable;
-        if terms.may_be_partial && answer.as_ref().is_err_and(is_away) {
+        if terms.may_be_partial && found.as_ref().is_err_and(is_away) {
             let (rows, left_out) = self.reader.reachable();
-            answer = rows.answer(query, with, &mut scratch).map(|answer| (answer, left_out));
+            let some = search(&rows, query, with, &mut scratch, make);
+            found = some.map(|some| some.map(|some| Found { left_out, ..some }));
         }
         SCRATCH.set(Some(scratch));
-        let (answer, left_out) = answer?;
-        Ok(Found { answer, left_out, frontier: None })
+        found?.ok_or_else(Failure::large_answer)
     }
 
     /// The ids that a request means by those it gives. Another face may have given a point a UUID in any form, and such a
@@ -249,23 +272,33 @@ impl Collection {
     }
 
     /// The rows of some ids that are there, each once. Errors: `PAYLOAD_TOO_LARGE` above [`ANSWER_BYTES_MAX`].
-    pub(crate) fn rows(&self, ids: &[PointId], with: &With) -> Result<Vec<StoredRow>, Failure> {
+    pub(crate) fn rows<T>(
+        &self,
+        ids: &[PointId],
+        with: &With,
+        make: Make<'_, T>,
+    ) -> Result<Vec<T>, Failure> {
         self.check_listed()?;
         let mut keys = self.ids.row_ids(&self.meant(ids.to_vec())?)?;
         let mut seen = HashSet::with_capacity(keys.len());
         keys.retain(|key| seen.insert((key.id, key.check)));
+        let rows = bounded(&self.reader.read_snapshot(), &keys, with, make)?;
+        rows.ok_or_else(Failure::large_answer)
+    }
+
+    /// The first rows in the order of ids. Errors: as [`Collection::rows`].
+    pub(crate) fn first<T>(
+        &self,
+        filter: Option<&Filter>,
+        limit: usize,
+        with: &With,
+        make: Make<'_, T>,
+    ) -> Result<Vec<T>, Failure> {
+        self.check_listed()?;
         let moment = self.reader.read_snapshot();
-        let (mut rows, mut bytes) = (Vec::with_capacity(keys.len()), 0);
-        for some in keys.chunks(TOGETHER_MAX) {
-            for row in moment.get(some, with)?.into_iter().flatten() {
-                bytes += bytes_of(&row);
-                rows.push(row);
-            }
-            if bytes > ANSWER_BYTES_MAX {
-                return Err(Failure::large_answer());
-            }
-        }
-        Ok(rows)
+        let ids = moment.scroll(filter, None, limit, &With::default())?.rows;
+        let keys: Vec<RowId> = ids.iter().map(key).collect();
+        bounded(&moment, &keys, with, make)?.ok_or_else(Failure::large_answer)
     }
 
     /// Some rows in the order of ids.
@@ -302,7 +335,6 @@ impl Collection {
             let room = rows.len() * (PAGE_BYTES - bytes) / (2 * bytes).max(1);
             let (next, later) = left.split_at(left.len().min(room.clamp(TOGETHER, TOGETHER_MAX)));
             left = later;
-            let key = |row: &StoredRow| RowId { id: row.id, check: row.fields.fields().check };
             let keys: Vec<RowId> = next.iter().map(key).collect();
             for row in moment.get(&keys, with)?.into_iter().flatten() {
                 bytes += bytes_of(&row);
@@ -322,6 +354,51 @@ impl Collection {
         self.check_listed()?;
         Ok(self.reader.count(filter)?)
     }
+}
+
+/// The id of a row that was read.
+pub(crate) fn key(row: &StoredRow) -> RowId {
+    RowId { id: row.id, check: row.fields.fields().check }
+}
+
+/// What an answer has of the rows of some ids that are there; `None` above [`ANSWER_BYTES_MAX`]. Errors: those of reading.
+fn bounded<T>(
+    moment: &ReadSnapshot,
+    keys: &[RowId],
+    with: &With,
+    make: Make<'_, T>,
+) -> Result<Option<Vec<T>>, Error> {
+    let (mut all, mut bytes) = (Vec::with_capacity(keys.len()), 0);
+    for some in keys.chunks(TOGETHER_MAX) {
+        for row in moment.get(some, with)?.into_iter().flatten() {
+            let (made, its_bytes) = make(row);
+            bytes += its_bytes;
+            all.push(made);
+        }
+        if bytes > ANSWER_BYTES_MAX {
+            return Ok(None);
+        }
+    }
+    Ok(Some(all))
+}
+
+/// The nearest rows of a query, and what an answer has of them; `None` above [`ANSWER_BYTES_MAX`]. Errors: those of searching.
+fn search<T>(
+    moment: &ReadSnapshot,
+    query: &Query<'_>,
+    with: &With,
+    scratch: &mut Scratch,
+    make: Make<'_, T>,
+) -> Result<Option<Found<T>>, Error> {
+    let found = |neighbors, rows| Found { neighbors, rows, left_out: 0, frontier: None };
+    if !with.payload || query.k <= TOGETHER_MAX {
+        let Answer { neighbors, rows, .. } = moment.answer(query, with, scratch)?;
+        let rows = rows.into_iter().map(|row| make(row).0).collect();
+        return Ok(Some(found(neighbors, rows)));
+    }
+    let Answer { neighbors, rows, .. } = moment.answer(query, &With::default(), scratch)?;
+    let keys: Vec<RowId> = rows.iter().map(key).collect();
+    Ok(bounded(moment, &keys, with, make)?.map(|rows| found(neighbors, rows)))
 }
 
 fn bytes_of(row: &StoredRow) -> usize {

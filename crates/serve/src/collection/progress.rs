@@ -115,6 +115,13 @@ impl Progress {
         (as_of_ms > 0).then(|| now_ms().saturating_sub(as_of_ms))
     }
 
+    /// The newest moment of which this has every write, for those who follow it, in milliseconds since 1970: now for a
+    /// writer, 0 if a replica does not know.
+    pub(crate) fn as_of_ms(&self) -> u64 {
+        let of_writer = |writer: &OfWriter| writer.as_of_ms.load(Ordering::Relaxed);
+        self.writer.as_ref().map_or_else(now_ms, of_writer)
+    }
+
     /// Waits until searches see a write; false if the time is over first.
     pub(crate) async fn reached(&self, sequence: u64, deadline: Instant) -> bool {
         reached(&self.applied, sequence, deadline).await

@@ -72,7 +72,6 @@ impl Replication for Face {
                 if replies.send(Ok(reply)).await.is_err() {
                     return;
                 }
-                shared.leases.expire();
                 tokio::select! {
                     _ = tokio::time::timeout(LIST_AGAIN, changes.changed()) => {}
                     _ = stopping.wait_for(|stop| *stop) => return,
@@ -191,7 +190,7 @@ fn listed(shared: &Shared, access: &Access) -> CollectionsReply {
 }
 
 /// Keeps the files of a collection at this moment, and lists them.
-async fn files(shared: &Shared, collection: &Collection) -> Result<FilesReply, Failure> {
+async fn files(shared: &Arc<Shared>, collection: &Collection) -> Result<FilesReply, Failure> {
     // The replica follows from here on, so the logs stay from now on.
     let bytes = shared.limits.follow_bytes;
     let begun = collection.writes.now(move |rows| {
@@ -210,6 +209,8 @@ async fn files(shared: &Shared, collection: &Collection) -> Result<FilesReply, F
     let paths: HashMap<String, PathBuf> =
         files.iter().map(|file| (file.name.clone(), PathBuf::from(&file.path))).collect();
     let snapshot = shared.leases.keep(&collection.name, state, paths)?;
+    let lets_go = shared.clone();
+    tokio::spawn(async move { lets_go.leases.let_go(snapshot).await });
     let file = |file: vstream_engine::SharedFile| File {
         name: file.name,
         bytes: file.bytes,

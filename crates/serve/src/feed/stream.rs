@@ -7,7 +7,7 @@ use tokio::sync::{watch, OwnedSemaphorePermit};
 use vstream_engine::{Feed, FeedRead, FeedReader};
 
 use crate::catalog::blocking;
-use crate::collection::{now_ms, Collection};
+use crate::collection::Collection;
 use crate::failure::Failure;
 use crate::shared::Shared;
 
@@ -39,7 +39,7 @@ pub(super) struct News {
     pub(super) groups: Vec<Vec<u8>>,
     /// The last write of the groups, or that from which the stream began.
     pub(super) sequence: u64,
-    /// The last write that was on the disk when this was read, and the clock then.
+    /// The last write that was on the disk when this was read, and the moment then of which it is.
     pub(super) durable: u64,
     pub(super) time_ms: u64,
 }
@@ -111,7 +111,8 @@ impl Log {
 
     async fn read(&mut self) -> Result<News, Failure> {
         let mut reader = self.reader.take().ok_or_else(Failure::closing)?;
-        let time_ms = now_ms();
+        // A replica that is followed says of which moment it is: its clock says nothing of its writer.
+        let time_ms = self.collection.progress.as_of_ms();
         let durable = self.feed.sequence();
         if reader.sequence() == durable {
             self.reader = Some(reader);

@@ -242,6 +242,10 @@ pub(crate) async fn recent(
             let last = some.last().filter(|_| is_cut).map_or(sequence, |last| last.sequence);
             let with_kind = |change: &&Changed| {
                 let mut data = described(change, false);
+                // Python may have written bytes, or JSON that is no object: a model was told of keys.
+                if let Some(fields) = data.as_object_mut() {
+                    fields.retain(|key, value| key != "payload" || value.is_object());
+                }
                 data["kind"] = Json::from(name(change.kind()));
                 data
             };

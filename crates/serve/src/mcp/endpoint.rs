@@ -6,16 +6,17 @@ use axum::extract::{Request as HttpRequest, State};
 use axum::http::{header, HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use serde_json::{json, Map, Value as Json};
 
 use super::id::Id;
 use super::message::{Message, Request};
 use super::refusal::{json_response, Refusal, BROKEN, NO_METHOD, WRONG_PARAMS};
 use super::revision::{self, Era};
-use super::tools::{self, Outcome};
+use super::tools;
 use crate::access::{check_local, Access};
 use crate::failure::Failure;
-use crate::shared::{Moment, Shared, LARGE};
+use crate::shared::{Admitted, Moment, Shared, LARGE};
 
 /// Bytes of the longest body: it holds one call, which a model wrote.
 const BODY_BYTES_MAX: u64 = 4 << 20;
@@ -45,8 +46,8 @@ pub(super) async fn post(
     let (parts, body) = request.into_parts();
     check_local(&parts.headers)?;
     check_head(&parts.headers)?;
-    let mut admitted = shared.admission.body(&parts.headers, body).await?;
-    let bytes = admitted.take_bytes();
+    let Admitted { bytes, counted } = shared.admission.body(&parts.headers, body).await?;
+    moment.hold(counted);
     let read = match bytes.len() {
         LARGE.. => shared.heavy.run(move || Message::read(&bytes)).await?,
         _ => Message::read(&bytes),
@@ -65,11 +66,7 @@ pub(super) async fn post(
     let id = request.id.clone();
     Ok(match revision::era(&parts.headers, &request) {
         Ok(era) => match result(&shared, (&access, &moment), request, era).await {
-            Ok((result, changed)) => {
-                let mut response = success(&id, &result);
-                response.extensions_mut().extend(changed);
-                response
-            }
+            Ok(result) => success(&id, &result),
             Err(refusal) => with_status_of(era, refusal).answer(Some(&id)),
         },
         Err(refusal) => refusal.answer(Some(&id)),
@@ -96,14 +93,13 @@ fn check_head(headers: &HeaderMap) -> Result<(), Failure> {
     }
 }
 
-/// The result of a request, and what the audit log gets.
+/// The result of a request, as JSON.
 async fn result(
     shared: &Arc<Shared>,
     (access, moment): (&Access, &Moment),
     request: Request,
     era: Era,
-) -> Result<(String, axum::http::Extensions), Refusal> {
-    let nothing = axum::http::Extensions::new();
+) -> Result<String, Refusal> {
     let result = match (era, request.method.as_str()) {
         (Era::WithHandshake, "initialize") => {
             let mut about = about();
@@ -135,8 +131,8 @@ async fn result(
                 let what = format!("there is no tool '{name}': tools/list names those there are");
                 return Err(Refusal::new(WRONG_PARAMS, what));
             };
-            let outcome = tools::call(shared, (access, moment), tool).await;
-            return outcome_of(outcome, era);
+            let answer = tools::call(shared, (access, moment), tool).await;
+            return called(answer, era);
         }
         (_, method) => {
             let method: String = method.chars().take(64).collect();
@@ -144,11 +140,11 @@ async fn result(
             return Err(Refusal::new(NO_METHOD, what).with_status(StatusCode::NOT_FOUND));
         }
     };
-    Ok((Json::Object(completed(result, era)).to_string(), nothing))
+    Ok(Json::Object(completed(result, era)).to_string())
 }
 
 /// What a call answered, as a result of the protocol: once as text for the model and once as it is.
-fn outcome_of(outcome: Outcome, era: Era) -> Result<(String, axum::http::Extensions), Refusal> {
+fn called(answer: Result<Box<RawValue>, String>, era: Era) -> Result<String, Refusal> {
     #[derive(Serialize)]
     struct Text<'a> {
         r#type: &'static str,
@@ -159,12 +155,12 @@ fn outcome_of(outcome: Outcome, era: Era) -> Result<(String, axum::http::Extensi
     struct Called<'a> {
         content: [Text<'a>; 1],
         #[serde(skip_serializing_if = "Option::is_none")]
-        structured_content: Option<&'a serde_json::value::RawValue>,
+        structured_content: Option<&'a RawValue>,
         is_error: bool,
         #[serde(flatten)]
         more: Map<String, Json>,
     }
-    let (text, structured) = match &outcome.answer {
+    let (text, structured) = match &answer {
         Ok(answer) => (answer.get(), Some(answer.as_ref())),
         Err(sentence) => (sentence.as_str(), None),
     };
@@ -175,12 +171,7 @@ fn outcome_of(outcome: Outcome, era: Era) -> Result<(String, axum::http::Extensi
         more: completed(Map::new(), era),
     };
     let text = serde_json::to_string(&called);
-    let text = text.map_err(|error| Refusal::new(BROKEN, format!("the answer: {error}")))?;
-    let mut extensions = axum::http::Extensions::new();
-    if let Some(changed) = outcome.changed {
-        extensions.insert(changed);
-    }
-    Ok((text, extensions))
+    text.map_err(|error| Refusal::new(BROKEN, format!("the answer: {error}")))
 }
 
 /// What the server is and can do.

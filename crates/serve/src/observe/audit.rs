@@ -1,4 +1,5 @@
-//! A line for every change, and for every request that was not let in or whose key does not allow it.
+//! A line for every change that was begun, also if it failed or its client left before the answer; and for every
+//! request that was not let in or whose key does not allow it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -12,8 +13,7 @@ use serde_json::{json, Value as Json};
 
 use crate::access::Access;
 
-/// Marks an answer to a request that changed something.
-#[derive(Clone)]
+/// What a request changes, and who sent it.
 pub(crate) struct Changed {
     pub(crate) access: Access,
     pub(crate) collection: String,
@@ -52,16 +52,22 @@ impl Audit {
         }));
     }
 
-    /// Notes a request that changed something.
+    /// Notes a request that changed something, or tried to.
     ///
     /// * `asked`: its method and path.
-    pub(crate) fn changed(&self, changed: &Changed, asked: (&Method, &str), status: StatusCode) {
+    /// * `status`: `None` if the client left before its answer.
+    pub(crate) fn changed(
+        &self,
+        changed: &Changed,
+        asked: (&Method, &str),
+        status: Option<StatusCode>,
+    ) {
         let mut line = json!({
             "key": changed.access.name(),
             "method": asked.0.as_str(),
             "path": asked.1,
             "collection": changed.collection,
-            "status": status.as_u16(),
+            "status": status.map(|status| status.as_u16()),
         });
         if let Some(tool) = changed.tool {
             line["tool"] = Json::from(tool);

@@ -6,7 +6,7 @@ use crate::access::{Access, Scope};
 use crate::collection::Collection;
 use crate::failure::Failure;
 use crate::observe::Changed;
-use crate::shared::{Moment, Shared};
+use crate::shared::{Moment, Shared, LARGE};
 
 /// A request: who sends it, which collection it is about, and of which moment its answer is.
 #[derive(Clone)]
@@ -15,6 +15,8 @@ pub(crate) struct Call {
     pub(crate) access: Access,
     pub(crate) name: String,
     pub(crate) moment: Moment,
+    /// The tool that is called, where the path does not say what is done.
+    pub(crate) tool: Option<&'static str>,
 }
 
 impl Call {
@@ -52,8 +54,17 @@ impl Call {
         }
     }
 
-    /// What the audit log gets if the request changes something.
-    pub(crate) fn changed(self) -> Changed {
-        Changed { access: self.access, collection: self.name, tool: None }
+    /// Reads a request, which takes as long as its body is: a large one where that keeps no query waiting.
+    pub(super) fn reading<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self.moment.body_bytes() {
+            LARGE.. => tokio::task::block_in_place(work),
+            _ => work(),
+        }
+    }
+
+    /// Notes for the audit log that the request, which was checked, begins to change something.
+    pub(super) fn changes(&self) {
+        let (access, collection) = (self.access.clone(), self.name.clone());
+        self.moment.changes(Changed { access, collection, tool: self.tool });
     }
 }

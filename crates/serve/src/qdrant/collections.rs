@@ -208,6 +208,7 @@ pub(super) async fn create(
 ) -> Result<(), Failure> {
     call.may(Scope::Admin)?;
     let settings = new.try_into()?.settings()?;
+    call.changes();
     call.shared.catalog.create(&call.name, settings).await
 }
 
@@ -219,6 +220,7 @@ pub(super) fn update(call: &Call) -> Result<(), Failure> {
 /// Drops a collection; false if there is none.
 pub(super) async fn drop_one(call: &Call) -> Result<bool, Failure> {
     call.may(Scope::Admin)?;
+    call.changes();
     call.shared.leases.end(Some(&call.name));
     let was_there = call.shared.catalog.drop(&call.name).await?;
     call.shared.measured.forget(&call.name);
@@ -256,6 +258,7 @@ pub(super) async fn create_index(call: &Call, field: String, index: &str) -> Res
             }
         }
     };
+    call.changes();
     collection.writes.durable(added).await
 }
 

@@ -33,7 +33,7 @@ pub(super) fn read_by(
     collection: &Collection,
     json: &Json,
 ) -> Result<Filter, Failure> {
-    let ours = Rewriter { schema, collection }.filter(json)?;
+    let ours = Rewriter { schema, collection }.filter(json.clone())?;
     let names = Names::new(schema, &collection.ids.hash);
     Ok(Filter::from_json_value(names, &ours)?.simplify())
 }
@@ -97,55 +97,54 @@ struct Rewriter<'a> {
 
 impl Rewriter<'_> {
     /// A filter or a condition; what is neither stays for the reader, which says why.
-    fn filter(&self, json: &Json) -> Result<Json, Failure> {
-        let Json::Object(object) = json else { return Ok(json.clone()) };
-        let given = object.iter().filter(|(_, value)| !value.is_null());
-        let object: Map<String, Json> =
-            given.map(|(key, value)| (key.clone(), value.clone())).collect();
+    ///
+    /// Nothing is copied: whether a filter is too deep or too long is found by the reader, after this.
+    fn filter(&self, json: Json) -> Result<Json, Failure> {
+        let Json::Object(mut object) = json else { return Ok(json) };
+        object.retain(|_, value| !value.is_null());
         if let Some(Json::String(name)) = object.get("key") {
             return self.condition(name, &object);
         }
-        let mut out = Map::new();
-        for (key, value) in &object {
-            let value = match key.as_str() {
-                "must" | "should" | "must_not" => self.each(value)?,
-                "min_should" => match value {
-                    Json::Object(parts) => {
-                        let mut parts = parts.clone();
-                        if let Some(conditions) = parts.get("conditions") {
-                            let conditions = self.each(conditions)?;
-                            parts.insert("conditions".to_owned(), conditions);
-                        }
-                        Json::Object(parts)
-                    }
-                    other => other.clone(),
-                },
-                "filter" => self.filter(value)?,
-                "has_id" => self.has_id(value)?,
-                "is_empty" | "is_null" if object.len() == 1 => {
-                    match value.get("key").and_then(Json::as_str) {
-                        Some(name) => return self.has_none(&self.key(name), key),
-                        None => value.clone(),
-                    }
+        if object.len() == 1 {
+            for asked in ["is_empty", "is_null"] {
+                let of = object.get(asked).and_then(|value| value.get("key")?.as_str());
+                if let Some(name) = of {
+                    return self.has_none(&self.key(name), asked);
                 }
-                _ => value.clone(),
-            };
-            out.insert(key.clone(), value);
+            }
         }
-        Ok(Json::Object(out))
+        for (key, value) in &mut object {
+            let given = value.take();
+            *value = match key.as_str() {
+                "must" | "should" | "must_not" => self.each(given)?,
+                "min_should" => self.min_should(given)?,
+                "filter" => self.filter(given)?,
+                "has_id" => self.has_id(given)?,
+                _ => given,
+            };
+        }
+        Ok(Json::Object(object))
     }
 
-    fn each(&self, json: &Json) -> Result<Json, Failure> {
+    fn min_should(&self, mut json: Json) -> Result<Json, Failure> {
+        if let Some(conditions) = json.get_mut("conditions") {
+            *conditions = self.each(conditions.take())?;
+        }
+        Ok(json)
+    }
+
+    fn each(&self, json: Json) -> Result<Json, Failure> {
         match json {
             Json::Array(list) => {
-                Ok(Json::Array(list.iter().map(|one| self.filter(one)).collect::<Result<_, _>>()?))
+                let list = list.into_iter().map(|one| self.filter(one));
+                Ok(Json::Array(list.collect::<Result<_, _>>()?))
             }
             one => self.filter(one),
         }
     }
 
-    fn has_id(&self, json: &Json) -> Result<Json, Failure> {
-        let ids: Vec<PointId> = serde_json::from_value(json.clone())
+    fn has_id(&self, json: Json) -> Result<Json, Failure> {
+        let ids: Vec<PointId> = serde_json::from_value(json)
             .map_err(|error| Failure::bad(format!("has_id: {error}")))?;
         let as_held = |id: PointId| match (self.collection.ids.kind, id) {
             (IdKind::U64, PointId::Number(number)) => Ok(Json::from(number)),

@@ -43,8 +43,8 @@ use crate::shared::Shared;
 const VERSION: &str = "1.20.0";
 
 /// Paths that need no key.
-pub(crate) fn open_routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
-    http::open_routes().merge(grpc::open_routes(shared))
+pub(crate) fn open_routes() -> Router<Arc<Shared>> {
+    http::open_routes().merge(grpc::open_routes())
 }
 
 /// Paths that need a key.

@@ -100,8 +100,11 @@ pub(crate) async fn retrieve(
     let work = move || {
         let (collection, _admitted) = (of, admitted);
         let schema = collection.reader().schema();
-        let rows = collection.rows(&ids, &wanted.with())?.into_iter();
-        Ok(rows.map(|row| wanted.record(&collection, &schema, row)).collect())
+        collection.rows(&ids, &wanted.with(), &mut |row| {
+            let point = wanted.record(&collection, &schema, row);
+            let bytes = point.bytes();
+            (point, bytes)
+        })
     };
     let points = blocking::<Result<Vec<Point>, Failure>>(work).await??;
     call.moment.end(&collection).await?;
@@ -145,7 +148,7 @@ pub(super) async fn scroll(
     if !(1..=most).contains(&limit) {
         return Err(Failure::bad(format!("limit is {limit}: choose a value from 1 to {most}")));
     }
-    let mut filter = ReadFilter::new(&collection, filter)?;
+    let mut filter = call.reading(|| ReadFilter::new(&collection, filter))?;
     let offset = offset.map(|id| at_offset(&collection, id)).transpose()?;
     let first = offset.as_ref().map(|id| collection.ids.row_id(id)).transpose()?;
     let admitted = call.shared.admission.search()?;
@@ -173,7 +176,7 @@ pub(super) async fn scroll(
 /// Counts exactly, also if a client would be content with less.
 pub(super) async fn count(call: &Call, filter: Option<Json>) -> Result<u64, Failure> {
     let collection = call.read().await?;
-    let mut filter = ReadFilter::new(&collection, filter)?;
+    let mut filter = call.reading(|| ReadFilter::new(&collection, filter))?;
     let admitted = call.shared.admission.search()?;
     let of = collection.clone();
     let work = move || {

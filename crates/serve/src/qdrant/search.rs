@@ -1,5 +1,6 @@
 //! The nearest points of a vector, or of another point.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value as Json;
@@ -63,7 +64,7 @@ where
         return Err(Failure::bad(format!("there are {count} queries: the limit is {most}")));
     }
     let asked = queries.into_iter().map(|query| Ask::new(&collection, query.try_into()?));
-    let mut asked: Vec<Ask> = asked.collect::<Result<_, _>>()?;
+    let mut asked: Vec<Ask> = call.reading(|| asked.collect::<Result<_, _>>())?;
     // What was asked counts as long as it is worked on, whoever waits for it.
     let admitted = call.shared.admission.search()?;
     call.moment.note_recall(collection.reader().recall().map(|recall| recall.recall));
@@ -71,22 +72,35 @@ where
         [one] if one.is_short(&collection) => vec![one.measured(&collection, call)?],
         _ => {
             let (of, call) = (collection.clone(), call.clone());
+            let waits = Arc::new(());
+            let is_awaited = Arc::downgrade(&waits);
             let all = move || {
                 let _admitted = admitted;
-                answer_all(&mut asked, &of, &call)
+                answer_all(&mut asked, &of, &call, &|| is_awaited.strong_count() > 0)
             };
-            blocking(all).await??
+            let answers = blocking(all).await;
+            // It is dropped sooner if the client leaves, or its time is over.
+            drop(waits);
+            answers??
         }
     };
     call.moment.end(&collection).await?;
     Ok(answers)
 }
 
-/// Answers queries one after the other. Errors: as [`Ask::measured`], and `PAYLOAD_TOO_LARGE` if all answers together have
-/// more than [`ANSWER_BYTES_MAX`].
-fn answer_all(asked: &mut [Ask], of: &Collection, call: &Call) -> Result<Vec<Vec<Point>>, Failure> {
+/// Answers queries one after the other, as long as somebody waits. Errors: as [`Ask::measured`], and `PAYLOAD_TOO_LARGE` if
+/// all answers together have more than [`ANSWER_BYTES_MAX`].
+fn answer_all(
+    asked: &mut [Ask],
+    of: &Collection,
+    call: &Call,
+    is_awaited: &dyn Fn() -> bool,
+) -> Result<Vec<Vec<Point>>, Failure> {
     let (mut all, mut bytes) = (Vec::with_capacity(asked.len()), 0);
     for one in asked {
+        if !is_awaited() {
+            return Err(Failure::busy("nobody waits for the answers"));
+        }
         let points = one.measured(of, call)?;
         bytes += points.iter().map(Point::bytes).sum::<usize>();
         if bytes > ANSWER_BYTES_MAX {
@@ -193,12 +207,13 @@ impl Checked {
             None => {
                 let schema = collection.reader().schema();
                 let (with, all) = (self.wanted.with(), self.limit + self.offset);
-                let rows = collection.scroll(filter, None, all, &with)?.rows;
-                let points = rows.into_iter().skip(self.offset).map(|row| Point {
-                    score: Some(0.0),
-                    ..self.wanted.point(collection, &schema, row)
-                });
-                Ok(points.collect())
+                let mut points = collection.first(filter, all, &with, &mut |row| {
+                    let point = self.wanted.point(collection, &schema, row);
+                    let bytes = point.bytes();
+                    (Point { score: Some(0.0), ..point }, bytes)
+                })?;
+                points.drain(..self.offset.min(points.len()));
+                Ok(points)
             }
         }
     }
@@ -224,14 +239,19 @@ impl Checked {
             let all = filter.into_iter().cloned().chain([Filter::Not(Box::new(own))]);
             query.filter = Some(others.insert(Filter::And(all.collect())));
         }
-        let found = collection.answer(&query, &with, &moment.terms())?;
+        let make = &mut |row| {
+            let point = self.wanted.point(collection, &schema, row);
+            let bytes = point.bytes();
+            (point, bytes)
+        };
+        let found = collection.answer(&query, &with, &moment.terms(), make)?;
         moment.note_found(&found);
-        let answer = found.answer;
         let metric = collection.settings.metric;
-        let points = answer.neighbors.iter().zip(answer.rows).map(|(found, row)| Point {
-            score: Some(score(metric, found.distance)),
-            ..self.wanted.point(collection, &schema, row)
-        });
+        let points = found
+            .neighbors
+            .iter()
+            .zip(found.rows)
+            .map(|(found, point)| Point { score: Some(score(metric, found.distance)), ..point });
         let is_it = |point: &Point| without.is_some_and(|id| point.id.is_same(id));
         let others = points.filter(|point| !is_it(point));
         Ok(others.take(all).skip(self.offset).collect())

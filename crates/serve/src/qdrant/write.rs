@@ -101,14 +101,27 @@ where
     let collection = call.collection(Scope::Write)?;
     let most = call.shared.limits.points;
     let changes = operations.into_iter().map(|one| one.try_into()?.change(&collection, most));
-    let changes: Vec<Change> = changes.collect::<Result<_, Failure>>()?;
+    let changes: Vec<Change> = call.reading(|| changes.collect::<Result<_, Failure>>())?;
+    call.changes();
     let of = collection.clone();
     let work = move |rows: &mut NumberedWriter| change::apply(&of, rows, changes);
     if wait == Some(false) {
-        collection.writes.acknowledged(|rows| drop(work(rows))).await?;
+        let room = call.shared.admission.later(call.moment.body_bytes()).await?;
+        let made = move |rows: &mut NumberedWriter| {
+            let _room = room;
+            // Nobody hears of an error.
+            drop(work(rows));
+        };
+        collection.writes.acknowledged(made).await?;
         return Ok(Written::Acknowledged);
     }
-    collection.writes.durable(work).await?;
+    // The points take memory until they are written, whoever waits for it.
+    let body = call.moment.clone();
+    let made = move |rows: &mut NumberedWriter| {
+        let _body = body;
+        work(rows)
+    };
+    collection.writes.durable(made).await?;
     call.moment.wrote(&collection);
     Ok(Written::Completed)
 }

@@ -1,7 +1,8 @@
 //! Accepts connections and ends them.
 //!
 //! A connection counts from its first byte. Whoever sends nothing, or half of something, is let go
-//! after [`Limits::head`]; a request as a whole has [`Limits::request`] (`server.rs`).
+//! after [`Limits::head`], and whoever takes nothing of an answer after [`Limits::stall`]; a request as a whole has
+//! [`Limits::request`] (`account.rs`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use vstream_engine::answer_soon;
 
+use super::impatient::Impatient;
 use crate::limits::Limits;
 
 /// The first bytes of HTTP/2; no request of HTTP/1 begins with them.
@@ -28,9 +30,18 @@ const STREAMS: u32 = 256;
 /// Pause after an accept that failed: too many files are open, most likely.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Threads with this name that answer. Errors: a sentence.
-pub(crate) fn threads(name: &str) -> Result<Runtime, String> {
+/// Threads that may wait, beside those of as many searches as are let in: for reads of files, changes of collections, and
+/// what replicas fetch.
+const WAITING_THREADS: usize = 128;
+
+/// Threads with this name that answer.
+///
+/// * `searches`: that may wait for the disk at the same time.
+///
+/// Errors: a sentence.
+pub(crate) fn threads(name: &str, searches: usize) -> Result<Runtime, String> {
     let mut threads = tokio::runtime::Builder::new_multi_thread();
+    threads.max_blocking_threads(searches + WAITING_THREADS);
     let runtime = threads.enable_all().thread_name(name).on_thread_start(answer_soon).build();
     runtime.map_err(|error| format!("no threads: {error}"))
 }
@@ -67,8 +78,8 @@ pub(crate) async fn serve(
         };
         // Without room the connection is closed at once: a client that waits would not know why.
         let Ok(permit) = open.clone().try_acquire_owned() else { continue };
-        let (router, tls, head) = (router.clone(), tls.clone(), limits.head);
-        tokio::spawn(connection(stream, router, tls, head, stop.clone(), permit));
+        let (router, tls, limits) = (router.clone(), tls.clone(), limits.clone());
+        tokio::spawn(connection(stream, router, tls, limits, stop.clone(), permit));
     }
     drop(listener);
     // A connection gives its permit back when it ends.
@@ -80,10 +91,11 @@ async fn connection(
     stream: TcpStream,
     router: Router,
     tls: Option<TlsAcceptor>,
-    head: Duration,
+    limits: Limits,
     mut stop: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
 ) {
+    let head = limits.head;
     // Answers are small, and nobody waits for more of them.
     let _ = stream.set_nodelay(true);
     match tls {
@@ -94,9 +106,11 @@ async fn connection(
                 _ = stop.wait_for(|stop| *stop) => return,
             };
             let Ok(Some(is_http2)) = begun else { return };
+            let stream = Impatient::new(stream, limits.stall);
             answer(stream, router, is_http2, head, stop).await;
         }
         Some(tls) => {
+            let stream = Impatient::new(stream, limits.stall);
             let begun = tokio::select! {
                 begun = timeout(head, tls.accept(stream)) => begun,
                 _ = stop.wait_for(|stop| *stop) => return,

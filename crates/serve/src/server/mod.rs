@@ -1,17 +1,19 @@
 //! The server: starts, answers, stops.
 
+mod account;
 mod authenticate;
 mod connections;
+mod impatient;
 mod job;
 mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{header, HeaderMap, Method, StatusCode, Uri};
-use axum::middleware::{from_fn_with_state, map_response, Next};
+use axum::extract::State;
+use axum::http::{header, HeaderMap, StatusCode, Uri};
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::Router;
@@ -19,21 +21,25 @@ use tokio::runtime::Runtime;
 use tokio::sync::{watch, Semaphore};
 use tokio::task::JoinHandle;
 
+use self::account::account;
 use self::authenticate::authenticate;
 pub(crate) use self::connections::{bind, serve, threads};
 pub use self::job::JobPage;
 pub(crate) use self::tls::acceptor;
 use crate::access::{Access, Scope};
 use crate::catalog::Catalog;
-use crate::failure::{is_grpc, status_of, Failure};
+use crate::collection::{follow_job, Collection};
+use crate::failure::{is_grpc, Failure};
 use crate::mcp;
-use crate::observe::{Audit, Changed, Measured};
+use crate::observe::{Audit, Measured};
 use crate::page;
 use crate::replica::{Follower, Refresher};
 use crate::settings::ServeSettings;
-use crate::shared::{Admission, Heavy, Leases, Moment, Shared};
+use crate::shared::{Admission, Counts, Heavy, Leases, Shared};
 use crate::{feed, qdrant};
 
+/// How long a scrape waits for figures of collections.
+const FIGURES_WAIT: Duration = Duration::from_secs(2);
 /// How long a stop waits for threads whose work nobody waits for.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
@@ -64,6 +70,7 @@ impl Server {
         let tls = settings.tls.as_ref().map(acceptor).transpose()?;
         let audit = Audit::open(settings.audit.as_deref())?;
         let catalog = Arc::new(catalog(&settings).map_err(|failure| failure.message)?);
+        let served = catalog.clone();
         let pushed = settings.pushed.as_ref();
         let refresher =
             pushed.map(|pushed| Refresher::start(&catalog, &pushed.address, pushed.every));
@@ -80,7 +87,7 @@ impl Server {
         let limits = shared.limits.clone();
         let follow = settings.follow.as_ref();
         let follower = follow.map(|follow| Follower::new(follow, &shared)).transpose()?;
-        let runtime = threads("serve")?;
+        let runtime = threads("serve", settings.limits.searches)?;
         let bind = |address| bind(&runtime, address);
         let (listener, address) = bind(settings.listen)?;
         let mut serving = Vec::new();
@@ -97,6 +104,9 @@ impl Server {
         let router = answering(&shared, &stopping);
         serving.extend(follower.map(|follower| runtime.spawn(follower.run())));
         serving.extend(refresher.map(|refresher| runtime.spawn(refresher.run(stopping.clone()))));
+        if let Some(job) = settings.job {
+            serving.push(runtime.spawn(follow_job(served, job, stopping.clone())));
+        }
         serving.push(runtime.spawn(serve(listener, router, tls, limits, stopping)));
         Ok(Running { address, metrics, collections, not_served, shared, stop, serving, runtime })
     }
@@ -114,7 +124,7 @@ fn shared(
         catalog,
         role: settings.role(),
         keys: settings.keys.clone(),
-        admission: Admission::new(&limits),
+        admission: Admission::new(&limits, Counts::Said),
         heavy: Heavy::start()?,
         audit,
         measured: Measured::new(),
@@ -174,14 +184,14 @@ fn answering(shared: &Arc<Shared>, stop: &watch::Receiver<bool>) -> Router {
         .merge(feed::routes(shared))
         .merge(page::events(shared, stop.clone()))
         .layer(keyed.clone());
-    qdrant::open_routes(shared)
+    qdrant::open_routes()
         .merge(mcp::routes().layer(keyed).layer(map_response(mcp::as_message)))
         .merge(health(shared.keys.is_none()))
         .merge(page::files())
         .merge(behind_keys)
         .fallback(unknown)
         .method_not_allowed_fallback(unknown_method)
-        .layer(from_fn_with_state(shared.clone(), watch_over))
+        .layer(from_fn_with_state(shared.clone(), account))
         .with_state(shared.clone())
 }
 
@@ -223,23 +233,37 @@ async fn metrics_with_key(shared: State<Arc<Shared>>, access: Access) -> Result<
 async fn metrics(State(shared): State<Arc<Shared>>) -> Response {
     shared.measured.broken(shared.catalog.broken().into_keys());
     // A job has metrics of its own.
-    for collection in shared.catalog.all().iter().filter(|one| !one.is_of_job()) {
-        // One that is being dropped has no figures.
-        match collection.stats().await {
-            Ok(stats) => {
-                shared.measured.collection(&collection.name, &stats);
-                shared.measured.progress(&collection.name, &collection.progress);
-            }
-            Err(_) if shared.catalog.find(&collection.name).is_none() => {
-                shared.measured.forget(&collection.name);
-            }
-            // Another one has just taken its place.
-            Err(_) => {}
+    let asked = shared.catalog.all().into_iter().filter(|one| !one.is_of_job());
+    let asked = asked.map(|one| tokio::spawn(measure(shared.clone(), one)));
+    let asked: Vec<JoinHandle<()>> = asked.collect();
+    // One whose writes take long keeps its last figures, and keeps nobody from those of the others.
+    let all = async {
+        for one in asked {
+            // A task that panicked has said so.
+            let _ = one.await;
         }
-    }
+    };
+    let _ = tokio::time::timeout(FIGURES_WAIT, all).await;
     shared.measured.streams(shared.limits.streams - shared.streams.available_permits());
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, kind)], shared.measured.text()).into_response()
+}
+
+/// Asks a collection for its figures, unless it owes an answer.
+async fn measure(shared: Arc<Shared>, collection: Arc<Collection>) {
+    let Some(_asking) = collection.begin_to_ask() else { return };
+    // One that is being dropped has no figures.
+    match collection.stats().await {
+        Ok(stats) => {
+            shared.measured.collection(&collection.name, &stats);
+            shared.measured.progress(&collection.name, &collection.progress);
+        }
+        Err(_) if shared.catalog.find(&collection.name).is_none() => {
+            shared.measured.forget(&collection.name);
+        }
+        // Another one has just taken its place.
+        Err(_) => {}
+    }
 }
 
 async fn unknown(headers: HeaderMap, uri: Uri) -> Failure {
@@ -257,64 +281,4 @@ fn nothing() -> Failure {
 async fn unknown_method(uri: Uri) -> Failure {
     let none = || Failure::new(StatusCode::METHOD_NOT_ALLOWED, "the path has no such method");
     qdrant::not_there(uri.path()).unwrap_or_else(none)
-}
-
-/// Gives a request its time, counts it, and notes what it changed.
-async fn watch_over(
-    State(shared): State<Arc<Shared>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let begun = Instant::now();
-    let method = request.method().clone();
-    let path = request.uri().path().to_owned();
-    let matched = request.extensions().get::<MatchedPath>().cloned();
-    let limit = shared.limits.request;
-    let is_grpc = is_grpc(request.headers());
-    let moment = Moment::of(request.headers(), limit);
-    let mut response = match &moment {
-        Err(failure) => failure.clone().into_response(),
-        Ok(moment) => {
-            request.extensions_mut().insert(moment.clone());
-            match tokio::time::timeout(limit, next.run(request)).await {
-                Ok(response) => response,
-                Err(_) => {
-                    let what = format!("no answer within {} s", limit.as_secs());
-                    Failure::new(StatusCode::GATEWAY_TIMEOUT, what).into_response()
-                }
-            }
-        }
-    };
-    let matched = matched.as_ref().map_or("unknown", MatchedPath::as_str);
-    if is_grpc {
-        if let Some(failure) = response.extensions_mut().remove::<Failure>() {
-            response = tonic::Status::from(failure).into_http();
-        }
-    }
-    if let Ok(moment) = &moment {
-        moment.say(response.headers_mut());
-    }
-    let status = status_of(&response);
-    shared.measured.request(known(&method), matched, status.as_u16(), begun.elapsed());
-    if let Some(changed) = response.extensions().get::<Changed>() {
-        shared.audit.changed(changed, (&method, &path), status);
-    } else if status == StatusCode::FORBIDDEN && shared.keys.is_some() {
-        // Without keys the page of another site was noted where it was refused.
-        shared.audit.forbidden((&method, &path), status);
-    }
-    response
-}
-
-/// The name of a method; of those that nobody defined, one for all.
-fn known(method: &Method) -> &'static str {
-    match *method {
-        Method::GET => "GET",
-        Method::PUT => "PUT",
-        Method::POST => "POST",
-        Method::PATCH => "PATCH",
-        Method::DELETE => "DELETE",
-        Method::HEAD => "HEAD",
-        Method::OPTIONS => "OPTIONS",
-        _ => "OTHER",
-    }
 }

@@ -3,10 +3,12 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::http::{header, HeaderMap, StatusCode};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::time::timeout;
 
 use super::spare::Spare;
 use crate::failure::Failure;
@@ -15,34 +17,69 @@ use crate::limits::Limits;
 /// Bytes before a message of gRPC: a flag, and its length with the highest byte first.
 const PREFIX: usize = 5;
 
+/// Longest wait for writes that nobody waits for.
+const LATER_WAIT: Duration = Duration::from_secs(10);
+
 /// Lets so much in at a time.
 pub(crate) struct Admission {
     body_bytes: u64,
+    counts: Counts,
     /// A permit is a KiB of bodies.
     bodies: Arc<Semaphore>,
+    /// Of bodies that were answered before their writes were made.
+    later: Arc<Semaphore>,
     searches: Arc<Semaphore>,
     spare: Arc<Spare>,
 }
 
-/// A body, which counts as long as this lives: what is made of it takes memory, too.
-pub(crate) struct Admitted {
-    pub(crate) bytes: Bytes,
-    _counted: OwnedSemaphorePermit,
+/// Which bytes of a body count before all are here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// Those that it says it has: who sends it has a key.
+    Said,
+    /// Those that came: nobody knows who sends it.
+    Came,
 }
 
-impl Admitted {
-    /// Takes the bytes, so that another body may have their buffer once they are read. The body counts as before.
-    pub(crate) fn take_bytes(&mut self) -> Bytes {
-        std::mem::take(&mut self.bytes)
+/// A body.
+pub(crate) struct Admitted {
+    pub(crate) bytes: Bytes,
+    /// The body counts as long as this lives: what is made of it takes memory, too.
+    pub(crate) counted: Counted,
+}
+
+/// Room that a body takes.
+pub(crate) struct Counted(OwnedSemaphorePermit);
+
+impl Counted {
+    /// Bytes of the body, rounded to the next KiB.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.num_permits() << 10
+    }
+
+    /// Takes more room, so that a body may have so many bytes. Errors: `SERVICE_UNAVAILABLE`.
+    fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        let wanted = (bytes >> 10) + 1;
+        let more = wanted.saturating_sub(self.0.num_permits()) as u32;
+        if more > 0 {
+            let more = self.0.semaphore().clone().try_acquire_many_owned(more);
+            self.0.merge(more.map_err(|_| no_room())?);
+        }
+        Ok(())
     }
 }
 
 impl Admission {
-    pub(crate) fn new(limits: &Limits) -> Admission {
-        let permits = (limits.bodies_bytes.max(limits.body_bytes) >> 10) as usize + 1;
+    pub(crate) fn new(limits: &Limits, counts: Counts) -> Admission {
+        let permits = |bytes: u64| {
+            let permits = (bytes.max(limits.body_bytes) >> 10) as usize + 1;
+            Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS)))
+        };
         Admission {
             body_bytes: limits.body_bytes,
-            bodies: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
+            counts,
+            bodies: permits(limits.bodies_bytes),
+            later: permits(limits.bodies_bytes / 2),
             searches: Arc::new(Semaphore::new(limits.searches)),
             spare: Arc::default(),
         }
@@ -63,16 +100,17 @@ impl Admission {
         let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         let length = match length {
             Some(length) => length,
-            None if headers.contains_key(header::TRANSFER_ENCODING) => {
+            // Without a body, a request says so.
+            None if !body.is_end_stream() => {
                 let what = "give the length of the body, as Content-Length";
                 return Err(Failure::new(StatusCode::LENGTH_REQUIRED, what));
             }
             None => 0,
         };
-        let counted = self.count(length)?;
+        let mut counted = self.count(length)?;
         let first = frame(&mut body).await?.unwrap_or_default();
-        let bytes = self.whole(first, body, length as usize, cut).await?;
-        Ok(Admitted { bytes, _counted: counted })
+        let bytes = self.whole(first, body, &mut counted, (length as usize, cut)).await?;
+        Ok(Admitted { bytes, counted })
     }
 
     /// Reads the one message of a request of gRPC, with its prefix.
@@ -89,14 +127,14 @@ impl Admission {
             first = if first.is_empty() { some } else { [first, some].concat().into() };
         }
         let length = first[1..PREFIX].iter().fold(0, |length, byte| length << 8 | u64::from(*byte));
-        let counted = self.count(length)?;
+        let mut counted = self.count(length)?;
         let all = PREFIX + length as usize;
         let more = || Failure::bad("a request has one message");
-        let bytes = self.whole(first, body, all, more).await?;
+        let bytes = self.whole(first, body, &mut counted, (all, more)).await?;
         if bytes.len() != all {
             return Err(cut());
         }
-        Ok(Admitted { bytes, _counted: counted })
+        Ok(Admitted { bytes, counted })
     }
 
     /// Reads the rest of a body, which is copied only where it comes in several frames. Errors: `more` if there
@@ -105,8 +143,8 @@ impl Admission {
         &self,
         first: Bytes,
         mut body: Body,
-        expected: usize,
-        more: impl Fn() -> Failure,
+        counted: &mut Counted,
+        (expected, more): (usize, impl Fn() -> Failure),
     ) -> Result<Bytes, Failure> {
         if first.len() > expected {
             return Err(more());
@@ -117,12 +155,19 @@ impl Admission {
                 continue;
             }
             let buffer = buffer.get_or_insert_with(|| {
-                let mut buffer = self.spare.take(expected);
+                let room = match self.counts {
+                    Counts::Said => expected,
+                    Counts::Came => first.len() + some.len(),
+                };
+                let mut buffer = self.spare.take(room);
                 buffer.bytes.extend_from_slice(&first);
                 buffer
             });
             if buffer.bytes.len() + some.len() > expected {
                 return Err(more());
+            }
+            if self.counts == Counts::Came {
+                counted.grow(buffer.bytes.len() + some.len())?;
             }
             buffer.bytes.extend_from_slice(&some);
         }
@@ -131,13 +176,25 @@ impl Admission {
 
     /// Counts a body. Errors: `PAYLOAD_TOO_LARGE`, and `SERVICE_UNAVAILABLE` if other bodies take all
     /// the room.
-    fn count(&self, length: u64) -> Result<OwnedSemaphorePermit, Failure> {
+    fn count(&self, length: u64) -> Result<Counted, Failure> {
         if length > self.body_bytes {
             let what = format!("the body has {length} bytes: the limit is {}", self.body_bytes);
             return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, what));
         }
-        let counted = self.bodies.clone().try_acquire_many_owned((length >> 10) as u32 + 1);
-        counted.map_err(|_| Failure::busy("other requests take all the memory"))
+        let now = if self.counts == Counts::Said { length } else { 0 };
+        let counted = self.bodies.clone().try_acquire_many_owned((now >> 10) as u32 + 1);
+        counted.map(Counted).map_err(|_| no_room())
+    }
+
+    /// Room for writes whose request is answered before they are made, which may come faster than they are made: waits
+    /// for it. Errors: `SERVICE_UNAVAILABLE` if there is none within some seconds.
+    pub(crate) async fn later(&self, bytes: usize) -> Result<Counted, Failure> {
+        let room = self.later.clone().acquire_many_owned((bytes >> 10) as u32 + 1);
+        match timeout(LATER_WAIT, room).await {
+            Ok(Ok(room)) => Ok(Counted(room)),
+            Ok(Err(_)) => Err(Failure::closing()),
+            Err(_) => Err(Failure::busy("writes that nobody waits for take all the memory")),
+        }
     }
 
     /// Lets a search in. Errors: `SERVICE_UNAVAILABLE`.
@@ -163,6 +220,10 @@ async fn frame(body: &mut Body) -> Result<Option<Bytes>, Failure> {
             }
         }
     }
+}
+
+fn no_room() -> Failure {
+    Failure::busy("other requests take all the memory")
 }
 
 fn cut() -> Failure {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use axum::http::StatusCode;
 use vstream_engine::SharedState;
 
+use crate::catalog::blocking;
 use crate::failure::Failure;
 
 /// Time after which files go that nobody asked for.
@@ -35,7 +36,8 @@ struct Lease {
 }
 
 impl Leases {
-    /// Keeps the files of a state; returns its number. Errors: `SERVICE_UNAVAILABLE` if there are too many.
+    /// Keeps the files of a state; returns its number. Somebody has to let go of them: [`Leases::let_go`]. Errors:
+    /// `SERVICE_UNAVAILABLE` if there are too many.
     pub(crate) fn keep(
         &self,
         collection: &str,
@@ -43,7 +45,6 @@ impl Leases {
         files: HashMap<String, PathBuf>,
     ) -> Result<u64, Failure> {
         let mut all = self.lock();
-        expire(&mut all);
         if all.leases.len() >= LEASES_MAX {
             return Err(Failure::busy("too many replicas fetch files at the same time"));
         }
@@ -67,9 +68,27 @@ impl Leases {
         })
     }
 
-    /// Lets go of files that nobody asked for lately.
-    pub(crate) fn expire(&self) {
-        expire(&mut self.lock());
+    /// Lets go of the files of a state when nobody has asked for any of them for a while.
+    pub(crate) async fn let_go(&self, number: u64) {
+        let ended = loop {
+            let left = match self.take_unused(number) {
+                Ok(ended) => break ended,
+                Err(left) => left,
+            };
+            tokio::time::sleep(left).await;
+        };
+        // Its files are removed then, if merges have replaced them.
+        let _ = blocking(move || drop(ended)).await;
+    }
+
+    /// Takes a lease out that nobody used for a while, if it is there. Errors: the time until then.
+    fn take_unused(&self, number: u64) -> Result<Option<Lease>, Duration> {
+        let mut all = self.lock();
+        let used = all.leases.get(&number).map(|lease| lease.used.elapsed());
+        match used.and_then(|used| UNUSED_MAX.checked_sub(used)) {
+            Some(left) if !left.is_zero() => Err(left),
+            _ => Ok(all.leases.remove(&number)),
+        }
     }
 
     /// Lets go of the files of a collection, or of all.
@@ -81,8 +100,4 @@ impl Leases {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn expire(all: &mut State) {
-    all.leases.retain(|_, lease| lease.used.elapsed() < UNUSED_MAX);
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use tokio::sync::{watch, Semaphore};
 
-pub(crate) use self::admission::{Admission, Admitted};
+pub(crate) use self::admission::{Admission, Admitted, Counted, Counts};
 pub(crate) use self::asks::Asks;
 pub(crate) use self::heavy::{Heavy, LARGE};
 pub(crate) use self::leases::Leases;

@@ -30,6 +30,8 @@ use vstream_ask::Frontier;
 
 use crate::collection::{Collection, Found, Terms};
 use crate::failure::Failure;
+use crate::observe::Changed;
+use crate::shared::Counted;
 
 const MIN_SEQUENCE: &str = "vstream-min-sequence";
 const WAIT: &str = "vstream-wait-ms";
@@ -51,6 +53,9 @@ struct Inner {
     may_be_partial: bool,
     deadline: Instant,
     said: Mutex<Said>,
+    changing: Mutex<Option<Changed>>,
+    /// Room that the body takes, and the bytes of it.
+    body: Mutex<Option<Counted>>,
 }
 
 /// What the answer says.
@@ -105,6 +110,8 @@ impl Moment {
             may_be_partial,
             deadline: Instant::now() + wait.min(grpc).min(most),
             said: Mutex::default(),
+            changing: Mutex::default(),
+            body: Mutex::default(),
         })))
     }
 
@@ -118,7 +125,7 @@ impl Moment {
     }
 
     /// Notes of which moment an answer is; of several answers, what is behind all of them.
-    pub(crate) fn note_found(&self, found: &Found) {
+    pub(crate) fn note_found<T>(&self, found: &Found<T>) {
         let mut said = self.said();
         said.left_out = said.left_out.max(found.left_out);
         let Some((frontier, is_partial)) = &found.frontier else { return };
@@ -179,6 +186,27 @@ impl Moment {
         let mut said = self.said();
         said.sequence = Some(collection.progress.committed());
         said.behind_ms = Some(collection.progress.behind_ms());
+    }
+
+    /// Counts the body as long as there is a clone of this.
+    pub(crate) fn hold(&self, body: Counted) {
+        *self.0.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(body);
+    }
+
+    /// Bytes of the body, about.
+    pub(crate) fn body_bytes(&self) -> usize {
+        let body = self.0.body.lock().unwrap_or_else(PoisonError::into_inner);
+        body.as_ref().map_or(0, Counted::bytes)
+    }
+
+    /// Notes what the request changes from here on, also if it fails or nobody waits for its answer.
+    pub(crate) fn changes(&self, what: Changed) {
+        *self.0.changing.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+    }
+
+    /// What the request has begun to change, once.
+    pub(crate) fn take_changed(&self) -> Option<Changed> {
+        self.0.changing.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Notes the recall that the audits estimate.

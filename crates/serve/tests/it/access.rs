@@ -1,8 +1,11 @@
 //! A table of tries: who may do what, with which key.
 
 use std::fs;
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{json, Value as Json};
 use vstream_serve::{new_key, KeyFile, Scope, ServeSettings, Server, TlsFiles};
 
 use crate::support::{point, settings, Served, DIMENSION};
@@ -107,4 +110,53 @@ fn what_strangers_could_reach_is_refused() {
     let tls = TlsFiles { certificate: missing.clone(), key: missing };
     let no_files = ServeSettings { tls: Some(tls), ..settings(dir.path()) };
     assert!(Server::start(no_files).err().expect("refused").contains("certificate"));
+}
+
+/// The audit log has changes that failed when other points had changed, and those whose client did not wait.
+#[test]
+fn changes_that_were_begun_have_a_line_however_they_end() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let audit = dir.path().join("audit.log");
+    let server = Served::new(ServeSettings {
+        audit: Some(audit.clone()),
+        ..settings(&dir.path().join("collections"))
+    });
+    server.create("a", "Dot");
+    for from in (0..20_000).step_by(2_000) {
+        let points: Vec<Json> = (from..from + 2_000).map(point).collect();
+        server.ok("PUT", "/collections/a/points?wait=true", json!({"points": points}));
+    }
+    let lines = || -> Vec<Json> {
+        let log = fs::read_to_string(&audit).expect("a log");
+        log.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+    };
+    let is_of = |line: &Json, status: Json| {
+        line["path"] == "/collections/a/points/payload" && line["status"] == status
+    };
+    let partly = json!({"payload": {"seen": true}, "points": [1, 99_999_999]});
+    let (status, answer) =
+        server.call("POST", "/collections/a/points/payload?wait=true", Some(&partly));
+    assert_eq!(status, 404, "{answer}");
+    let seen = server.ok("GET", "/collections/a/points/1", json!({}));
+    assert_eq!(seen["payload"]["seen"], true, "it was changed: {seen}");
+    assert!(lines().iter().any(|line| is_of(line, json!(404))), "{:?}", lines());
+    // A request that was refused before it began has none.
+    let wrong = json!({"payload": {"seen": true}});
+    assert_eq!(server.call("POST", "/collections/a/points/payload", Some(&wrong)).0, 400);
+    assert!(!lines().iter().any(|line| is_of(line, json!(400))), "{:?}", lines());
+
+    let body = json!({"payload": {"seen": false}, "filter": {"must": []}}).to_string();
+    let head = format!(
+        "POST /collections/a/points/payload?wait=true HTTP/1.1\r\nhost: localhost\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let until = Instant::now() + Duration::from_secs(60);
+    while !lines().iter().any(|line| is_of(line, Json::Null)) {
+        assert!(Instant::now() < until, "no line of a client that left: {:?}", lines().last());
+        let mut stream = TcpStream::connect(server.running.address).expect("a connection");
+        stream.write_all(head.as_bytes()).expect("a request");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.running.stop();
 }

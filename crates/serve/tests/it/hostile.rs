@@ -264,3 +264,138 @@ fn a_change_of_collections_goes_to_its_end_whoever_waits() {
     assert!(unanswered > 0, "nobody was gone");
     server.running.stop();
 }
+
+/// A thousand points may each have a payload of 1 MiB: an answer has so many bytes at most, and a change of all reads some
+/// at a time.
+#[test]
+fn answers_and_changes_of_large_payloads_are_bounded() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let server = Served::of(dir.path());
+    let vectors = json!({"vectors": {"size": 64, "distance": "Dot", "on_disk": true}});
+    server.ok("PUT", "/collections/a", vectors);
+    let text = "x".repeat(1_040_000);
+    let rows = 264;
+    for from in (0..rows).step_by(24) {
+        let points: Vec<Json> = (from..(from + 24).min(rows))
+            .map(|id| json!({"id": id, "vector": vector(id), "payload": {"text": text, "n": id}}))
+            .collect();
+        server.ok("PUT", "/collections/a/points?wait=true", json!({"points": points}));
+    }
+    let set = json!({"payload": {"seen": true}, "filter": {"must": []}});
+    server.ok("POST", "/collections/a/points/payload?wait=true", set);
+    let ids: Vec<u64> = (0..rows).collect();
+    let near =
+        |limit: u64, with: Json| json!({"query": vector(1), "limit": limit, "with_payload": with});
+    let query = "/collections/a/points/query";
+    let large = [
+        (query, near(rows, json!(true))),
+        (query, json!({"limit": rows, "with_payload": true})),
+        ("/collections/a/points", json!({"ids": ids, "with_payload": true})),
+    ];
+    for (path, body) in large {
+        let (status, why) = server.refused("POST", path, body);
+        assert!(status == 413 && why.contains("fewer"), "{path}: {status} {why}");
+    }
+    let seen = server.ok("POST", query, near(rows, json!(["seen", "n"])));
+    let points = seen["points"].as_array().expect("points");
+    assert_eq!(points.len(), rows as usize);
+    assert!(points.iter().all(|one| one["payload"] == json!({"seen": true, "n": one["id"]})));
+    let all = server.ok("POST", query, near(3, json!(true)));
+    assert!(all["points"]
+        .as_array()
+        .expect("points")
+        .iter()
+        .all(|one| one["payload"]["text"] == text.as_str()));
+    server.running.stop();
+}
+
+/// Whoever has no key may ask for the server's health, and takes no room for that.
+#[test]
+fn messages_without_a_key_take_no_room() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let limits = Limits { body_bytes: 100_000, bodies_bytes: 150_000, ..Limits::default() };
+    let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
+    server.create("a", "Dot");
+    let head = "POST /qdrant.Qdrant/HealthCheck HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/grpc\r\n\
+                content-length: 90005\r\n\r\n";
+    let begun = [head.as_bytes(), &[0], &90_000u32.to_be_bytes()[..], &[0; 100]].concat();
+    let open: Vec<TcpStream> = (0..4)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.running.address).expect("a connection");
+            stream.write_all(&begun).expect("a part of a request");
+            stream
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    let points: Vec<Json> = (0..60).map(point).collect();
+    server.ok("PUT", "/collections/a/points?wait=true", json!({"points": points}));
+    drop(open);
+    server.running.stop();
+}
+
+/// An answer takes memory until its client has it.
+#[test]
+fn a_client_that_takes_nothing_is_let_go() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let limits = Limits { stall: Duration::from_millis(300), ..Limits::default() };
+    let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
+    server.create("a", "Dot");
+    let text = "x".repeat(1_000_000);
+    for from in [0, 25] {
+        let points: Vec<Json> = (from..from + 25)
+            .map(|id| json!({"id": id, "vector": vector(id), "payload": {"text": text}}))
+            .collect();
+        server.ok("PUT", "/collections/a/points?wait=true", json!({"points": points}));
+    }
+    let body = json!({"query": vector(1), "limit": 50, "with_payload": true}).to_string();
+    let head = format!(
+        "POST /collections/a/points/query HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let ask = |pause: Duration| {
+        let mut stream = TcpStream::connect(server.running.address).expect("a connection");
+        stream.write_all(head.as_bytes()).expect("a request");
+        std::thread::sleep(pause);
+        let mut answer = Vec::new();
+        // It may have been cut.
+        let _ = stream.read_to_end(&mut answer);
+        answer.len()
+    };
+    assert!(ask(Duration::ZERO) > 50_000_000, "whoever reads gets all");
+    assert!(ask(Duration::from_secs(3)) < 40_000_000, "whoever does not, what was on its way");
+    server.running.stop();
+}
+
+/// A batch whose client is gone is worked on no longer.
+#[test]
+fn nobody_works_for_nobody() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let limits = Limits { request: Duration::from_secs(1), ..Limits::default() };
+    let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
+    server.create("a", "Dot");
+    for from in (0..60_000).step_by(1_000) {
+        fill(&server, "a", from..from + 1_000);
+    }
+    let searches = |exact: usize| -> Vec<Json> {
+        let one = |id| json!({"query": vector(id as u64), "limit": 10, "params": {"exact": true}});
+        (0..exact).map(one).collect()
+    };
+    let batch = json!({"searches": searches(1_000)});
+    assert_eq!(server.call("POST", "/collections/a/points/query/batch", Some(&batch)).0, 504);
+    let counted = || {
+        let metrics = server.running.metrics.expect("an address");
+        let mut answer = ureq::get(format!("http://{metrics}/metrics")).call().expect("an answer");
+        let text = answer.body_mut().read_to_string().expect("a text");
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("vstream_search_seconds_count{collection=\"a\"} "));
+        line.map_or(0, |count| count.parse::<u64>().expect("a count"))
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    let first = counted();
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(counted(), first, "it goes on");
+    assert!(first < 1_000, "it came to its end");
+    server.running.stop();
+}

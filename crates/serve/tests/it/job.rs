@@ -5,6 +5,7 @@
 mod partitions;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::{json, Value as Json};
 use vstream_serve::{JobPage, JobSettings, ServeSettings, Server};
@@ -23,6 +24,12 @@ fn vector(random: &mut Random) -> Vec<f32> {
 
 /// Three partitions and the job that they are of, which has published itself in the folder.
 fn partitioned(folder: &Path) -> (Vec<Shared>, JobSettings) {
+    let (partitions, ports) = three();
+    publish(folder, &ports, COLLECTION, &templates(0, 0, &[], &[]));
+    (partitions, news(folder))
+}
+
+fn three() -> (Vec<Shared>, Vec<u16>) {
     let mut random = Random(7);
     let parts = (0..3).map(|part| {
         let ids = (0..ROWS).filter(|id| id % 3 == part);
@@ -30,9 +37,7 @@ fn partitioned(folder: &Path) -> (Vec<Shared>, JobSettings) {
         let rows = ids.map(|id| (id, id + 1, vector(&mut random), payload(id))).collect();
         serve(Partition { rows, watermark: 90, offsets: vec![5, 6], ..Partition::default() })
     });
-    let (partitions, ports): (Vec<_>, Vec<_>) = parts.unzip();
-    publish(folder, &ports, COLLECTION, &templates(0, 0, &[], &[]));
-    (partitions, news(folder))
+    parts.unzip()
 }
 
 fn news(folder: &Path) -> JobSettings {
@@ -90,6 +95,36 @@ fn queries_get_the_rows_of_the_job() {
     assert_eq!(answers.as_array().expect("answers").len(), 2);
 }
 
+/// A job that was stopped may go on with more attributes.
+#[test]
+fn a_job_that_has_other_attributes_is_read_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (partitions, server) = served(folder.path());
+    let query = json!({"query": partitions[0].lock().expect("a partition").rows[0].2, "limit": 5});
+    server.ok("POST", QUERY, query.clone());
+    drop(partitions);
+    let (_partitions, ports) = three();
+    let more = COLLECTION.replace("\"colour\"", "\"size\": \"i64\", \"colour\"");
+    publish(folder.path(), &ports, &more, &templates(0, 0, &[], &[]));
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        // Until the server has read it, a question is refused: its filter would name other attributes.
+        let (status, answer) = server.call("POST", QUERY, Some(&query));
+        let info = server.ok("GET", "/collections/news", json!({}));
+        if info["payload_schema"]["size"]["data_type"] == "integer" {
+            break;
+        }
+        assert!(status == 200 || status == 503, "{status}: {answer}");
+        assert!(Instant::now() < until, "{status}: {answer} {info}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let filtered = json!({"filter": {"must": [{"key": "size", "range": {"gt": 1}}]}});
+    let mut asked = query;
+    asked.as_object_mut().expect("an object").extend(filtered.as_object().expect("one").clone());
+    server.ok("POST", QUERY, asked);
+    server.running.stop();
+}
+
 #[test]
 fn a_job_says_what_it_is_and_what_it_cannot_do() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -99,7 +134,9 @@ fn a_job_says_what_it_is_and_what_it_cannot_do() {
     let info = server.ok("GET", "/collections/news", json!({}));
     assert_eq!(info["points_count"], Json::Null, "the job does not say");
     assert_eq!(info["config"]["params"]["vectors"]["size"], json!(64));
-    assert_eq!(info["payload_schema"]["colour"]["data_type"], json!("keyword"));
+    // Official clients refuse null there.
+    let colour = json!({"data_type": "keyword", "points": 0});
+    assert_eq!(info["payload_schema"]["colour"], colour);
     let asked = vec![0.5; DIMENSION];
     for (method, path, body, status, part) in [
         (

@@ -268,6 +268,9 @@ fn a_replica_that_lags_says_so_and_refuses_writes() {
         assert!(Instant::now() < until, "{:?}", ready(&replica));
         std::thread::sleep(Duration::from_millis(20));
     }
+    let of_replica = tempfile::tempdir().unwrap();
+    let second = Served::new(following(of_replica.path(), &replica.url("")));
+    assert_eq!(points(replica_with(&second, "a"), "a", sequence(&writer, "a")).len(), 100);
     // Writes go elsewhere, and the answer says where.
     let write = json!({"points": [point(1)]});
     let refused = replica.with_headers("PUT", "/collections/a/points?wait=true", &write, &[]);
@@ -293,6 +296,11 @@ fn a_replica_that_lags_says_so_and_refuses_writes() {
     let old = count(&[]);
     assert!(old.header("vstream-behind-ms").parse::<u64>().unwrap() >= 700, "{:?}", old.headers);
     assert!(old.header("vstream-sequence").parse::<u64>().unwrap() < written);
+    // Who follows a replica is as far behind as that.
+    let of_second = second.with_headers("POST", "/collections/a/points/count", &json!({}), &[]);
+    let behind = of_second.header("vstream-behind-ms").parse::<u64>().unwrap();
+    assert!(behind >= 700, "{:?}", of_second.headers);
+    second.running.stop();
     // Whoever needs a later write waits, and is told that it did not come.
     let (needs, wait) =
         (("vstream-min-sequence", written.to_string()), ("vstream-wait-ms", "50".to_owned()));

@@ -55,6 +55,8 @@ struct Process {
     /// When it is killed: it has not become ready, or has not ended.
     deadline: Instant,
     is_stopping: bool,
+    /// When this was last looked at.
+    was_ready: bool,
 }
 
 /// Replicas that are processes of this machine. Dropped, it kills them.
@@ -95,9 +97,13 @@ impl Processes {
     /// Takes note of processes that ended or became ready, and kills those that are late.
     fn attend(&mut self) {
         let now = Instant::now();
-        let mut failed = 0;
+        // One that has been ready for long says nothing of those that are started now.
+        let (mut failed, mut became_ready) = (0, false);
         for process in &mut self.processes {
-            let is_late = process.is_stopping || process.said.get().is_none();
+            let is_ready = process.said.get().is_some();
+            became_ready |= is_ready && !process.was_ready;
+            process.was_ready = is_ready;
+            let is_late = process.is_stopping || !is_ready;
             if is_late && now > process.deadline {
                 // It may have ended by itself.
                 let _ = process.child.kill();
@@ -112,7 +118,7 @@ impl Processes {
             self.failed = self.failed.saturating_add(failed);
             let pause = PAUSE_S * 2f64.powi(self.failed.min(16) as i32 - 1);
             self.not_before = Some(now + Duration::from_secs_f64(pause.min(PAUSE_S_MAX)));
-        } else if self.processes.iter().any(|process| process.said.get().is_some()) {
+        } else if became_ready {
             self.failed = 0;
             self.not_before = None;
         }
@@ -231,8 +237,16 @@ impl Replicas for Processes {
         let slot = (0..).find(is_free).unwrap_or_default();
         let (child, said) = self.spawn(slot)?;
         self.next += 1;
-        let (started, is_stopping) = (now, false);
-        self.processes.push(Process { id, slot, child, said, started, deadline, is_stopping });
+        self.processes.push(Process {
+            id,
+            slot,
+            child,
+            said,
+            started: now,
+            deadline,
+            is_stopping: false,
+            was_ready: false,
+        });
         Ok(id)
     }
 

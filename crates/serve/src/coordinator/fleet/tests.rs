@@ -102,6 +102,23 @@ fn a_command_that_fails_is_not_started_again_and_again() {
 }
 
 #[test]
+fn a_process_that_fails_beside_one_that_runs_is_not_started_at_once() {
+    let script = "[ $0 = 0 ] || exit 1; echo 127.0.0.1:1; exec sleep 600";
+    let arguments = vec!["-c".into(), script.into(), "{replica}".into()];
+    let command = CommandLine { program: "/bin/sh".into(), arguments, ready: None };
+    let mut processes = Processes::new(command, 2, PATIENCE).expect("right settings");
+    processes.start().expect("a process");
+    until(&mut processes, |list| list[0].state == ReplicaState::Ready);
+    processes.start().expect("a second one");
+    until(&mut processes, |list| list.len() == 1);
+    // A tick looks at the list several times.
+    for _ in 0..3 {
+        assert_eq!(processes.list().len(), 1);
+    }
+    assert!(matches!(processes.start(), Err(CoordinatorError::Failing { tries: 1, .. })));
+}
+
+#[test]
 fn a_process_that_never_becomes_ready_is_killed_and_counts_as_failed() {
     let mut processes = shell("exec sleep 60", 1, Duration::from_millis(100));
     processes.start().expect("a process");

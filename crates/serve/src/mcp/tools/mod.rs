@@ -17,7 +17,6 @@ use serde_json::value::RawValue;
 pub(super) use self::listed::list;
 use crate::access::Access;
 use crate::failure::Failure;
-use crate::observe::Changed;
 use crate::qdrant::Call;
 use crate::shared::{Moment, Shared};
 
@@ -32,14 +31,6 @@ pub(super) enum Tool {
     Watch(read::Watch),
     Upsert(write::Upsert),
     Delete(write::Delete),
-}
-
-/// What a call answered.
-pub(super) struct Outcome {
-    /// JSON, or a sentence.
-    pub(super) answer: Result<Box<RawValue>, String>,
-    /// What the audit log gets, if something was changed.
-    pub(super) changed: Option<Changed>,
 }
 
 impl Tool {
@@ -76,25 +67,22 @@ fn parse<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, Failure> {
     serde_json::from_str(json).map_err(|error| Failure::bad(format!("the arguments: {error}")))
 }
 
-/// Does what a tool does, and counts it.
+/// Does what a tool does, and counts it. Errors: a sentence.
 ///
 /// * `tool`: or why its arguments are wrong.
+/// * returns: JSON.
 pub(super) async fn call(
     shared: &Arc<Shared>,
     (access, moment): (&Access, &Moment),
     tool: Result<Tool, Failure>,
-) -> Outcome {
+) -> Result<Box<RawValue>, String> {
     let name = tool.as_ref().map_or("unread", Tool::name);
-    let of = |name: &str| Call {
+    let of = |collection: &str| Call {
         shared: shared.clone(),
         access: access.clone(),
-        name: name.to_owned(),
+        name: collection.to_owned(),
         moment: moment.clone(),
-    };
-    let mut changed = None;
-    let mut note = |collection: &str| {
-        let (access, collection) = (access.clone(), collection.to_owned());
-        changed = Some(Changed { access, collection, tool: Some(name) });
+        tool: Some(name),
     };
     let answer = match tool {
         Err(failure) => Err(failure),
@@ -113,17 +101,17 @@ pub(super) async fn call(
         }
         Ok(Tool::Upsert(asked)) => {
             let call = of(&asked.collection);
-            asked.answer(&call).await.inspect(|_| note(&call.name))
+            asked.answer(&call).await
         }
         Ok(Tool::Delete(asked)) => {
             let call = of(&asked.collection);
-            asked.answer(&call).await.inspect(|_| note(&call.name))
+            asked.answer(&call).await
         }
     };
     let answer = answer.and_then(check_length);
     let status = answer.as_ref().map_or_else(|failure| failure.status, |_| StatusCode::OK);
     shared.measured.tool(name, status.as_u16());
-    Outcome { answer: answer.map_err(advised), changed }
+    answer.map_err(advised)
 }
 
 /// Errors: `PAYLOAD_TOO_LARGE`.

@@ -60,12 +60,16 @@ impl Collections {
 }
 
 fn described(collection: &Collection) -> Json {
-    json!({
+    let mut described = json!({
         "name": collection.name,
-        "points": collection.live(),
         "dimension": collection.settings.dimension,
         "distance": distance_name(collection.settings.metric),
-    })
+    });
+    // A job does not say.
+    if let Some(points) = collection.live() {
+        described["points"] = Json::from(points);
+    }
+    described
 }
 
 /// The keys of payloads that filters find, with the kinds of their values.

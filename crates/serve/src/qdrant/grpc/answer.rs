@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use tonic::Response;
-
 use super::proto::point_id::PointIdOptions;
 use super::proto::{
     vector_output, vectors_output, DenseVector, PointId as Id, PointsOperationResponse,
@@ -11,7 +9,6 @@ use super::proto::{
 };
 use super::value::raw_fields;
 use crate::collection::PointId;
-use crate::qdrant::call::Call;
 use crate::qdrant::points::Point;
 use crate::qdrant::write::Written;
 
@@ -65,15 +62,8 @@ pub(super) fn updated(written: Written) -> UpdateResult {
     UpdateResult { operation_id: Some(0), status: status.into() }
 }
 
-/// The answer to one write, without a mark for the audit log.
+/// The answer to one write.
 pub(super) fn operation(began: Instant, written: Written) -> PointsOperationResponse {
     let (result, time) = (Some(updated(written)), seconds(began));
     PointsOperationResponse { result, time, usage: None }
-}
-
-/// Marks an answer for the audit log.
-pub(super) fn changed<M>(call: Call, message: M) -> Response<M> {
-    let mut response = Response::new(message);
-    response.extensions_mut().insert(call.changed());
-    response
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use tonic::{Request, Response, Status};
 use vstream_engine::{AttributeKind, Element, Metric};
 
-use super::answer::{changed, seconds};
+use super::answer::seconds;
 use super::proto::collections_server::Collections;
 use super::proto::payload_index_params::IndexParams;
 use super::proto::vectors_config::Config;
@@ -58,7 +58,7 @@ impl Collections for Face {
         let began = Instant::now();
         let (call, message) = self.open(request, |message| &mut message.collection_name)?;
         collections::create(&call, message).await?;
-        Ok(changed(call, CollectionOperationResponse { result: true, time: seconds(began) }))
+        Ok(Response::new(CollectionOperationResponse { result: true, time: seconds(began) }))
     }
 
     async fn update(
@@ -78,7 +78,7 @@ impl Collections for Face {
         let began = Instant::now();
         let (call, _) = self.open(request, |message| &mut message.collection_name)?;
         let result = collections::drop_one(&call).await?;
-        Ok(changed(call, CollectionOperationResponse { result, time: seconds(began) }))
+        Ok(Response::new(CollectionOperationResponse { result, time: seconds(began) }))
     }
 
     async fn collection_exists(

@@ -16,7 +16,7 @@ mod value;
 
 use std::sync::Arc;
 
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::post_service;
 use axum::Router;
 use tonic::{Request, Status};
@@ -26,18 +26,22 @@ use self::proto::points_server::PointsServer;
 use self::proto::qdrant_server::QdrantServer;
 use super::call::Call;
 use crate::failure::Failure;
-use crate::grpc::{access, admit, mounted};
+use crate::grpc::{access, admit, admit_small, mounted};
 use crate::shared::{Moment, Shared};
 
 /// Answers the methods of the services.
 #[derive(Clone)]
 struct Face(Arc<Shared>);
 
+/// Bytes of the longest message that asks for the server's health: it says nothing.
+const HEALTH_BYTES: usize = 64;
+
 /// Paths that need no key.
-pub(super) fn open_routes(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
-    let health = post_service(QdrantServer::new(health::Health));
+pub(super) fn open_routes() -> Router<Arc<Shared>> {
+    let health = QdrantServer::new(health::Health).max_decoding_message_size(HEALTH_BYTES);
+    let health = post_service(health);
     mounted("/qdrant.Qdrant/", |router, path| router.route(path, health.clone()))
-        .layer(from_fn_with_state(shared.clone(), admit))
+        .layer(from_fn(admit_small))
 }
 
 /// Paths that need a key.
@@ -65,6 +69,6 @@ impl Face {
         let moment = moment.ok_or_else(|| Failure::broken("a path without a moment"))?;
         let mut message = request.into_inner();
         let name = std::mem::take(name(&mut message));
-        Ok((Call { shared: self.0.clone(), access, name, moment }, message))
+        Ok((Call { shared: self.0.clone(), access, name, moment, tool: None }, message))
     }
 }

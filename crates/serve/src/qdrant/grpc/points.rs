@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use tonic::{Request, Response, Status};
 
-use super::answer::{changed, id, operation, retrieved, scored, seconds, updated};
+use super::answer::{id, operation, retrieved, scored, seconds, updated};
 use super::change::Overwrite;
 use super::collections::index_name;
 use super::proto::points_server::Points;
@@ -80,7 +80,7 @@ impl Points for Face {
         let count = message.operations.len();
         let written = write(&call, message.wait, message.operations).await?;
         let result = (0..count).map(|_| updated(written)).collect();
-        Ok(changed(call, UpdateBatchResponse { result, time: seconds(began), usage: None }))
+        Ok(Response::new(UpdateBatchResponse { result, time: seconds(began), usage: None }))
     }
 
     async fn create_field_index(
@@ -91,7 +91,7 @@ impl Points for Face {
         let (call, message) = self.open(request, |message| &mut message.collection_name)?;
         let index = index_name(&message);
         collections::create_index(&call, message.field_name, index).await?;
-        Ok(changed(call, operation(began, Written::Completed)))
+        Ok(Response::new(operation(began, Written::Completed)))
     }
 
     async fn delete_field_index(
@@ -177,7 +177,7 @@ async fn change(
 ) -> Answer<PointsOperationResponse> {
     let began = Instant::now();
     let written = write(&call, wait, vec![message]).await?;
-    Ok(changed(call, operation(began, written)))
+    Ok(Response::new(operation(began, written)))
 }
 
 /// The answer to one query.

@@ -18,10 +18,9 @@ use crate::qdrant::payload;
 use crate::qdrant::points::Wanted;
 use crate::shared::{Admitted, Moment, Shared, LARGE};
 
-/// A body that was read, parsed, and counts until the request is answered.
+/// A body that was read and parsed. It counts as long as the moment of the request is somebody's.
 pub(super) struct Body<T> {
     pub(super) value: T,
-    _admitted: Admitted,
 }
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Shared>> for Body<T> {
@@ -29,8 +28,10 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Shared>> for Body<T> 
 
     async fn from_request(request: Request, shared: &Arc<Shared>) -> Result<Body<T>, Failure> {
         let (parts, body) = request.into_parts();
-        let mut admitted = shared.admission.body(&parts.headers, body).await?;
-        let bytes = admitted.take_bytes();
+        let Admitted { bytes, counted } = shared.admission.body(&parts.headers, body).await?;
+        if let Some(moment) = parts.extensions.get::<Moment>() {
+            moment.hold(counted);
+        }
         let value = match bytes.len() {
             // Without a body there may still be nothing to say.
             0 => serde_json::from_slice(b"{}"),
@@ -38,7 +39,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Arc<Shared>> for Body<T> 
             _ => serde_json::from_slice(&bytes),
         };
         let value = value.map_err(|error| Failure::bad(format!("the body is wrong: {error}")))?;
-        Ok(Body { value, _admitted: admitted })
+        Ok(Body { value })
     }
 }
 
@@ -52,7 +53,7 @@ impl FromRequestParts<Arc<Shared>> for Call {
         let name = params.iter().find(|(name, _)| *name == "collection");
         let name = name.map_or("", |(_, name)| name).to_owned();
         let moment = Moment::from_request_parts(parts, shared).await?;
-        Ok(Call { shared: shared.clone(), access, name, moment })
+        Ok(Call { shared: shared.clone(), access, name, moment, tool: None })
     }
 }
 

@@ -6,7 +6,6 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use super::collections::changed;
 use super::near::Near;
 use super::wire::{Asked, Body, Payload, Reply, Updated};
 use crate::collection::PointId;
@@ -202,7 +201,7 @@ pub(super) async fn batch(call: Call, asks: Waits, body: Body<Batch>) -> Result<
     let count = body.value.operations.len();
     let status = name(write::write(&call, asks.0.wait, body.value.operations).await?);
     let all: Vec<Updated> = (0..count).map(|_| Updated { operation_id: 0, status }).collect();
-    Ok(changed(call, Reply::new(began, all).into_response()))
+    Ok(Reply::new(began, all).into_response())
 }
 
 /// Makes one change.
@@ -210,7 +209,7 @@ async fn change(call: Call, asks: Waits, operation: Operation) -> Result<Respons
     let began = Instant::now();
     let status = name(write::write(&call, asks.0.wait, vec![operation]).await?);
     let done = Updated { operation_id: 0, status };
-    Ok(changed(call, Reply::new(began, done).into_response()))
+    Ok(Reply::new(began, done).into_response())
 }
 
 /// The name that clients have for the state of a write.

@@ -9,7 +9,7 @@ use vstream_engine::{
 };
 
 use super::{NewPoint, Selector, SetPayload};
-use crate::collection::{Collection, PointId};
+use crate::collection::{key, Collection, PointId, TOGETHER_MAX};
 use crate::failure::Failure;
 use crate::qdrant::filter;
 use crate::qdrant::payload;
@@ -303,7 +303,7 @@ fn each(
     match which {
         Which::Ids(ids) => {
             let mut missing = None;
-            for some in ids.chunks(READ_ROWS_MAX) {
+            for some in ids.chunks(TOGETHER_MAX) {
                 let keys: Vec<RowId> = some.iter().map(|(_, key)| *key).collect();
                 let found = of.reader().get(&keys, &with)?;
                 for ((id, key), row) in some.iter().zip(found) {
@@ -319,10 +319,12 @@ fn each(
             // All pages are of one moment: a change may make a row match, or no longer.
             let (moment, mut after) = (of.reader().read_snapshot(), None);
             loop {
-                let page = moment.scroll(Some(&filter), after, READ_ROWS_MAX, &with)?;
-                for row in &page.rows {
-                    let check = row.fields.fields().check;
-                    rewrite(rows, &schema, (RowId { id: row.id, check }, row), change)?;
+                let page = moment.scroll(Some(&filter), after, READ_ROWS_MAX, &With::default())?;
+                let keys: Vec<RowId> = page.rows.iter().map(key).collect();
+                for some in keys.chunks(TOGETHER_MAX) {
+                    for (key, row) in some.iter().zip(moment.get(some, &with)?) {
+                        row.map_or(Ok(()), |row| rewrite(rows, &schema, (*key, &row), change))?;
+                    }
                 }
                 after = page.next;
                 if after.is_none() {
