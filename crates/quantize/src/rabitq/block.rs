@@ -59,7 +59,13 @@ fn bf16(x: f32) -> [u8; 2] {
 #[inline]
 pub(super) fn factor(factors: &[u8], kind: usize, lane: usize) -> f32 {
     let index = 2 * (kind * BLOCK + lane);
-    f32::from_bits(u32::from(u16::from_le_bytes([factors[index], factors[index + 1]])) << 16)
+    wide([factors[index], factors[index + 1]])
+}
+
+/// A factor as it is computed with.
+#[inline]
+pub(super) fn wide(bytes: [u8; 2]) -> f32 {
+    f32::from_bits(u32::from(u16::from_le_bytes(bytes)) << 16)
 }
 
 /// The position of a row's nibble: the byte within a group and the shift within that byte.

@@ -329,6 +329,43 @@ fn rows_that_another_centroid_serves_better_are_found_by_their_codes() {
     }
 }
 
+/// Few rows are nearer than their lowered estimates say, also where all vectors are far from the origin, and the estimates
+/// are not lowered by much more than that takes.
+#[test]
+fn lowered_estimates_hide_few_rows_wherever_the_vectors_lie() {
+    let mut random = SplitMix(SEED);
+    for dimension in [64, 100, 768] {
+        let rotation = Rotation::new(dimension, SEED);
+        for offset in [0.0, 3.0, 30.0, 300.0, 1_000.0] {
+            let near = |random: &mut SplitMix| -> Vec<f32> {
+                (0..dimension).map(|_| offset + random.normal()).collect()
+            };
+            let centroid: Vec<f32> =
+                near(&mut random).iter().map(|x| offset + 0.3 * (x - offset)).collect();
+            let rows: Vec<Vec<f32>> = (0..4_000).map(|_| near(&mut random)).collect();
+            let query = near(&mut random);
+            let mut table = QueryTable::new();
+            table.build(&rotated(&rotation, &query));
+            let gap = l2_squared(&query, &centroid).sqrt();
+            for form in [Form::L2, Form::InnerProduct] {
+                let coded = code(form, &rotation, &rows, &centroid);
+                let bases = (form.base(&query, &centroid), gap);
+                let mut hidden = 0;
+                for (block, rows) in coded.blocks.iter().zip(rows.chunks(BLOCK)) {
+                    let mut lowered = [f32::NAN; BLOCK];
+                    table.scan_block_lowered(block, bases, 2.0, f32::INFINITY, &mut lowered);
+                    let nearer =
+                        |(row, lowered): (&Vec<f32>, &f32)| distance(form, &query, row) < *lowered;
+                    hidden += rows.iter().zip(&lowered).filter(|&one| nearer(one)).count();
+                }
+                // 91 of 4,000 normal numbers are beyond two deviations on one side.
+                let case = format!("{dimension} {offset} {form:?}: {hidden} of 4,000");
+                assert!((20..200).contains(&hidden), "{case}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_lane_is_copied_with_its_factors_and_nothing_else_changes() {
     let mut random = SplitMix(SEED);
