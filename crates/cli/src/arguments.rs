@@ -93,9 +93,6 @@ pub(crate) struct JobArguments {
     /// reassign, join or dynamic-partitions; may be repeated.
     #[arg(long, value_name = "PART")]
     pub(crate) without: Vec<String>,
-    /// Also writes how far the job is to this file: a line of JSON per second, and the result.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) lines: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -298,6 +295,9 @@ pub(crate) struct RunArguments {
     /// which the newest is taken. Its files stay as they are.
     #[arg(long, value_name = "PATH")]
     pub(crate) restore: Option<String>,
+    /// Also writes how far the job is to this file: a line of JSON per second, and the result.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lines: Option<PathBuf>,
 }
 
 #[derive(Args)]

@@ -1,7 +1,7 @@
 //! Snapshots in an object store, or in any other place that one was pushed to.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::json;
@@ -33,30 +33,60 @@ pub(crate) fn is_place(location: &Location) -> Result<bool, Failure> {
     Ok(holds(folder)? || holds(&folder.join(format!("{PARTITION}0")))?)
 }
 
-/// `location`, or the places of a job's partitions below it, in order. There is at least one.
+/// Where a collection or a partition of a job was pushed to.
+pub(crate) struct Place {
+    at: Location,
+    /// Of the newest snapshot; of a job, the newest of which every partition is here.
+    number: u64,
+}
+
+/// What was pushed to `location`, or the partitions of a job below it, in order. There is at least one.
 ///
-/// Errors: those of the store, or nothing was pushed there.
-pub(crate) fn places(location: &Location) -> Result<Vec<Location>, Failure> {
+/// Errors: those of the store, or no snapshot was pushed there, or none of all partitions.
+pub(crate) fn places(location: &Location) -> Result<Vec<Place>, Failure> {
     if location.folder().is_some_and(|folder| !folder.is_dir()) {
         return Err(Failure::failed(format!("{location} is not there: nothing was pushed to it.")));
     }
-    if !remote::numbers(&*location.open()?)?.is_empty() {
-        return Ok(vec![location.clone()]);
+    if let Some(number) = newest(location)? {
+        return Ok(vec![Place { at: location.clone(), number }]);
     }
-    let mut found: Vec<(u32, Location)> = location
-        .folders()?
-        .iter()
-        .filter_map(|name| Some((partition_of(name)?, location.join(name))))
-        .collect();
-    found.sort_by_key(|(number, _)| *number);
+    let found = partitions(location)?;
     check_all(&location.to_string(), found.iter().map(|(number, _)| *number))?;
-    if found.is_empty() {
+    // Partitions are pushed one after the other, under one number.
+    let mut common: Option<BTreeSet<u64>> = None;
+    for (_, at) in &found {
+        let numbers: BTreeSet<u64> = remote::numbers(&*at.open()?)?.into_iter().collect();
+        common = Some(common.map_or(numbers.clone(), |common| &common & &numbers));
+    }
+    let Some(common) = common else {
         return Err(Failure::failed(format!(
             "No snapshot was pushed to {location}. Give the place that vstream snapshot push was \
              given."
         )));
+    };
+    let number = common.last().copied().ok_or_else(|| {
+        Failure::failed(format!(
+            "{location} has no snapshot of all partitions: a push was interrupted. Push again."
+        ))
+    })?;
+    Ok(found.into_iter().map(|(_, at)| Place { at, number }).collect())
+}
+
+/// The number of the newest snapshot at a place; `None` if there is none.
+fn newest(place: &Location) -> Result<Option<u64>, Failure> {
+    Ok(remote::numbers(&*place.open()?)?.last().copied())
+}
+
+/// The folders of partitions below a place, by number. Whether anything was pushed to them is another matter.
+fn partitions(location: &Location) -> Result<Vec<(u32, Location)>, Failure> {
+    if location.folder().is_some_and(|folder| !folder.is_dir()) {
+        return Ok(Vec::new());
     }
-    Ok(found.into_iter().map(|(_, place)| place).collect())
+    let folders = location.folders()?;
+    let found = folders.iter().filter_map(|name| Some((partition_of(name)?, location.join(name))));
+    let mut found: Vec<(u32, Location)> = found.collect();
+    found.sort_by_key(|(number, _)| *number);
+    Ok(found)
 }
 
 /// `vstream snapshot push`.
@@ -76,8 +106,10 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
         }
     };
     // All of them before anything is sent.
-    check_place(&Location::parse(&arguments.url)?)?;
+    let location = Location::parse(&arguments.url)?;
+    check_place(&location)?;
     pairs.iter().try_for_each(|(_, place)| check_place(place))?;
+    let above = check_others(&location, &pairs)?;
     for (folder, place) in &pairs {
         let _lock = lock(folder)?;
         let (from, names) = files_to_push(folder)?;
@@ -85,7 +117,7 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
             let folder = folder.display();
             return Err(Failure::settings(format!("{folder} is empty: there is nothing to push.")));
         }
-        let pushed = remote::push(&from, &names, &*place.open()?)?;
+        let pushed = remote::push_above(&from, &names, &*place.open()?, above)?;
         let (number, files) = (pushed.contents.number, pushed.contents.files.len());
         if arguments.json {
             text::print_line(
@@ -109,6 +141,40 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// The number above which all partitions get one number; 0 for what is pushed alone. Errors: something of another
+/// kind, or of more partitions, was pushed there: nobody could tell the two apart.
+fn check_others(location: &Location, pairs: &[(PathBuf, Location)]) -> Result<u64, Failure> {
+    let there = partitions(location)?;
+    if let [(_, place)] = pairs {
+        if place == location {
+            return match there.iter().find_map(|(_, place)| newest(place).transpose()) {
+                None => Ok(0),
+                Some(_) => Err(Failure::settings(format!(
+                    "{location} has the partitions of a job's snapshot: push to another folder."
+                ))),
+            };
+        }
+    }
+    if newest(location)?.is_some() {
+        return Err(Failure::settings(format!(
+            "{location} has snapshots of a collection: push those of a job to another folder."
+        )));
+    }
+    let mut above = 0;
+    for (partition, place) in there {
+        let Some(number) = newest(&place)? else { continue };
+        if !pairs.iter().any(|(_, ours)| *ours == place) {
+            return Err(Failure::settings(format!(
+                "{location} has partition-{partition}, and this snapshot has {} partitions: push it to \
+                 another folder.",
+                pairs.len()
+            )));
+        }
+        above = number.max(above);
+    }
+    Ok(above)
 }
 
 /// Errors: pushed files would lie among those of a collection or a snapshot.
@@ -143,19 +209,26 @@ fn lock(folder: &Path) -> Result<Option<DirectoryLock>, Failure> {
 pub(crate) fn pull(arguments: &PullArguments) -> Result<(), Failure> {
     let location = Location::parse(&arguments.url)?;
     let places = places(&location)?;
-    for place in &places {
-        let folder = match (place == &location, place.to_string().rsplit_once('/')) {
+    for Place { at, number } in &places {
+        let folder = match (at == &location, at.to_string().rsplit_once('/')) {
             (false, Some((_, name))) => arguments.folder.join(name),
             _ => arguments.folder.clone(),
         };
-        let store = place.open()?;
-        let contents = Contents::read(&*store, arguments.number)?;
+        let store = at.open()?;
+        let contents = Contents::read(&*store, Some(arguments.number.unwrap_or(*number)))?;
         let disk = Disk::create(&folder)
             .map_err(|e| Failure::failed(format!("cannot make {}: {e}", folder.display())))?;
         let rate = arguments.rate.map(|mib| mib << 20);
-        let restore = Restore::begin(Arc::new(disk), store, &contents, settings(rate))?;
-        let missing = restore.progress().files_left;
-        restore.fetch()?.wait()?;
+        // An earlier call may have ended between two partitions.
+        let missing = match places.len() > 1 && contents.are_all_in(&disk)? {
+            true => 0,
+            false => {
+                let restore = Restore::begin(Arc::new(disk), store, &contents, settings(rate))?;
+                let missing = restore.progress().files_left;
+                restore.fetch()?.wait()?;
+                missing
+            }
+        };
         let (number, files, bytes) = (contents.number, contents.files.len(), contents.bytes());
         if arguments.json {
             text::print_line(
@@ -185,8 +258,8 @@ fn settings(bytes_per_second: Option<u64>) -> RestoreSettings {
 
 /// Reads every byte of every snapshot at `place`. What the newest one holds is read as an engine
 /// would read it. Errors: nothing can be read at all. Damage is a finding.
-pub(crate) fn verify(place: &Location) -> Result<Verified, Failure> {
-    let store = place.open()?;
+pub(crate) fn verify(place: &Place) -> Result<Verified, Failure> {
+    let store = place.at.open()?;
     let mut whole = Verified::default();
     let mut files: BTreeSet<PushedFile> = BTreeSet::new();
     let mut newest = None;
@@ -195,7 +268,15 @@ pub(crate) fn verify(place: &Location) -> Result<Verified, Failure> {
         match Contents::read(&*store, Some(number)) {
             Ok(contents) => {
                 files.extend(contents.files.iter().cloned());
-                newest = Some(contents);
+                if number > place.number {
+                    let what = format!(
+                        "snapshot {number} of {} is not there of all partitions: its push was interrupted",
+                        place.at
+                    );
+                    whole.findings.push(Finding { what, is_damage: false });
+                } else {
+                    newest = Some(contents);
+                }
             }
             Err(error) if error.kind() == ErrorKind::Corrupt => damage(&mut whole, &error),
             Err(error) => return Err(error.into()),
@@ -209,7 +290,8 @@ pub(crate) fn verify(place: &Location) -> Result<Verified, Failure> {
             verified => verified?,
         }
     }
-    let Some(newest) = newest.filter(|_| whole.findings.is_empty()) else { return Ok(whole) };
+    let is_damaged = whole.findings.iter().any(|finding| finding.is_damage);
+    let Some(newest) = newest.filter(|_| !is_damaged) else { return Ok(whole) };
     let restore = Restore::browse(store, &newest, settings(None));
     match verify_store(&FileStore::new(Arc::new(restore), Syncing::Off)) {
         Ok(inside) => {
@@ -236,10 +318,10 @@ pub(crate) fn inspect(location: &Location, arguments: &InspectArguments) -> Resu
         }
     }
     let mut described = Vec::new();
-    for place in places(location)? {
-        let store = place.open()?;
+    for Place { at, number } in places(location)? {
+        let store = at.open()?;
         let numbers = remote::numbers(&*store)?;
-        described.push((place, numbers.len(), Contents::read(&*store, None)?));
+        described.push((at, numbers.len(), Contents::read(&*store, Some(number))?));
     }
     if arguments.json {
         let all: Vec<_> = described

@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let title = format!("vstream run {} at parallelism {}", job.name, job.parallelism);
     let page = page(&arguments.web, &job)?;
     let view = View::start(Scene::of(&job, title), LINE_INTERVAL, console).with_page(page);
-    let mut lines = arguments.job.lines.as_deref().map(Lines::create).transpose()?;
+    let mut lines = arguments.lines.as_deref().map(Lines::create).transpose()?;
     let result = drive(&job, restore.as_deref(), view, lines.as_mut(), &mut |_, _| {})
         .inspect_err(|_| {
             let checkpoint = job.checkpoint.as_ref();

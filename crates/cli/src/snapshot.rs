@@ -47,14 +47,25 @@ pub(crate) fn open(folder: &Path) -> Result<Vec<Part>, Failure> {
     Ok(parts)
 }
 
+/// Folders that are there while a job's snapshot takes the place of an older one.
+const BEING_REPLACED: [&str; 2] = ["complete", "placing"];
+
 /// The folders named `partition-N` of a job's snapshot, in the order of N; none if there are no such folders, or the
 /// folder is a collection or a snapshot itself.
 ///
-/// Errors: one between them is missing, or has no manifest. Nothing says how many there were, so those behind the
+/// Errors: one between them is missing, or has no manifest, or the snapshot is being replaced. Nothing says how many there were, so those behind the
 /// last are not missed.
 pub(crate) fn partitions_below(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     if [COLLECTION, MANIFEST].iter().any(|name| folder.join(name).is_file()) {
         return Ok(Vec::new());
+    }
+    // `FinalSnapshot` of the job moves the partitions one by one.
+    if let Some(name) = BEING_REPLACED.iter().find(|name| folder.join(name).is_dir()) {
+        return Err(Failure::failed(format!(
+            "{} has a folder {name}: a job ended while it put its snapshot there. Start the job again, which goes \
+             on with that.",
+            folder.display()
+        )));
     }
     let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
     let number = |path: &Path| partition_of(path.file_name()?.to_str()?);

@@ -99,8 +99,9 @@ impl GraphWriter {
         let mut wide = vec![0.0; self.settings.dimension];
         row.vector.read(&mut wide);
         let norm = vstream_vector::kernels::norm_squared(&wide);
-        if norm.is_nan() || norm > 1e30 {
-            return Err(self.invalid("a row is not finite or longer than 1e15"));
+        // Rows are checked before they are rounded to their element, after which they may be a little longer.
+        if !norm.is_finite() {
+            return Err(self.invalid("a row is not finite, or so long that its square is not"));
         }
         row.vector.put(&mut self.bytes);
         self.keys.push(row.key);

@@ -55,6 +55,13 @@ pub trait Store: Send + Sync {
 
 /// A file that is being written. Dropped before [`FileWriter::finish`], it leaves nothing behind.
 pub trait FileWriter: Send {
+    /// Says how many bytes will come, before the first of them. Errors: `Invalid` if no file of the store may
+    /// have so many.
+    fn expect(&mut self, bytes: u64) -> Result<(), Error> {
+        let _ = bytes;
+        Ok(())
+    }
+
     /// Appends bytes. After an error the file cannot be finished.
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error>;
 

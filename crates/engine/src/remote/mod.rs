@@ -81,7 +81,12 @@ impl Placement {
 
     fn round(&self, keep_going: &dyn Fn() -> bool) -> Result<u64, Error> {
         let Some(tiers) = self.versions.directory().tiers() else { return Ok(0) };
-        tiers.files.settle()?;
+        let mut failed = match tiers.files.settle() {
+            Err(error) if error.kind() == StoreErrorKind::Unavailable => return Err(error.into()),
+            // A copy that stays keeps no segment where it is.
+            settled => settled.err(),
+        };
+        let mut copied = 0;
         let mut heat = self.versions.tree().segment_heat();
         heat.sort_unstable_by_key(|&(number, _)| number);
         let placed = tiers.files.placed()?;
@@ -95,7 +100,6 @@ impl Placement {
             parts.push(Part { temperature, bytes: file.bytes, is_held: file.is_near });
             segments.push((number, name));
         }
-        let (mut copied, mut failed) = (0, None);
         for step in plan_moves(&parts, tiers.local_bytes) {
             if !keep_going() {
                 break;

@@ -15,9 +15,11 @@
 use vstream_vector::cursor::{ByteReader, Truncated};
 use xxhash_rust::xxh3::{xxh3_64, Xxh3};
 
+use super::restore::is_of_restore;
+use super::tiered::checksum_near;
 use crate::defect::{self, Defect};
 use crate::error::{Error, ErrorKind};
-use crate::files::Access;
+use crate::files::{Access, Files};
 use crate::names::is_name;
 use crate::store::{checksum_of, Range, ReadAt, Store, WALK_BYTES};
 
@@ -115,9 +117,20 @@ fn list_name(number: u64) -> String {
 
 /// Sends the files `names` of `from` to `to` and makes them the newest snapshot there.
 ///
-/// Cost: each file that `to` does not have is read twice. Errors: `Invalid` names, `Corrupt` if a
-/// file changes during the push, and those of the stores. After an error there is no new snapshot.
+/// Cost: each file that `to` does not have is read twice. Errors: `Invalid` names, also of files of a restore that
+/// has not ended, `Corrupt` if a file changes during the push, and those of the stores. After an error there is no new
+/// snapshot.
 pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed, Error> {
+    push_above(from, names, to, 0)
+}
+
+/// The same, under a number above another one, so that what is pushed to several places may have one number.
+pub fn push_above(
+    from: &dyn Store,
+    names: &[String],
+    to: &dyn Store,
+    above: u64,
+) -> Result<Pushed, Error> {
     let existing = to.list("")?;
     let mut pushed = Pushed {
         contents: Contents { number: 0, files: Vec::new() },
@@ -128,6 +141,10 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
     for name in names {
         if !is_name(name) || name.len() > NAME_BYTES_MAX {
             let what = format!("names of pushed files have {NAME_BYTES_MAX} characters at most");
+            return Err(Error::new(ErrorKind::Invalid, from.describe(name), what));
+        }
+        if is_of_restore(name) {
+            let what = "this folder is being restored: fetch the snapshot to its end first";
             return Err(Error::new(ErrorKind::Invalid, from.describe(name), what));
         }
         let file = from.open(name, Access::Cached)?;
@@ -146,7 +163,7 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
         pushed.contents.files.push(entry);
     }
     pushed.contents.files.sort();
-    let last = numbers(to)?.last().copied().unwrap_or(0);
+    let last = numbers(to)?.last().copied().unwrap_or(0).max(above);
     for number in last + 1..=last + RIVALS_MAX as u64 {
         pushed.contents.number = number;
         match to.put(&list_name(number), &pushed.contents.encode()) {
@@ -164,6 +181,7 @@ pub fn push(from: &dyn Store, names: &[String], to: &dyn Store) -> Result<Pushed
 
 fn send(file: &dyn ReadAt, entry: &PushedFile, to: &dyn Store) -> Result<(), Error> {
     let mut out = to.create(&entry.object())?;
+    out.expect(entry.bytes)?;
     let mut hash = Xxh3::new();
     let mut offset = 0;
     while offset < entry.bytes {
@@ -215,6 +233,25 @@ impl Contents {
             return Err(Error::corrupt(file.name(), 16, "it is the list of another snapshot"));
         }
         Ok(contents)
+    }
+
+    /// True if a folder has these files, whole, and no others. Cost: a read of all files, if their names and lengths are
+    /// right. Errors: those of the folder.
+    pub fn are_all_in(&self, local: &dyn Files) -> Result<bool, Error> {
+        let failed = |e: std::io::Error| Error::io(local.describe(""), "read", &e);
+        let mut listed = local.list().map_err(failed)?;
+        listed.sort();
+        let names = self.files.iter().map(|file| (&file.name, file.bytes));
+        if !listed.iter().map(|(name, bytes)| (name, *bytes)).eq(names) {
+            return Ok(false);
+        }
+        for file in &self.files {
+            let near = local.open(&file.name, Access::Cached).map_err(failed)?;
+            if checksum_near(&*near, file.bytes).map_err(failed)? != file.checksum {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Bytes of all files.
@@ -272,7 +309,8 @@ impl Contents {
             let entry = PushedFile::decode(&mut input)
                 .ok_or_else(|| corrupt(start, "an entry is cut short"))?;
             let follows = files.last().is_none_or(|before| before.name < entry.name);
-            if !is_name(&entry.name) || entry.name.len() > NAME_BYTES_MAX || !follows {
+            let is_fit = is_name(&entry.name) && !is_of_restore(&entry.name);
+            if !is_fit || entry.name.len() > NAME_BYTES_MAX || !follows {
                 return Err(corrupt(start, "a name is none of a file, or out of order"));
             }
             files.push(entry);

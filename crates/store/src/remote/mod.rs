@@ -20,7 +20,7 @@ mod store;
 mod tiered;
 mod writer;
 
-pub use contents::{numbers, push, Contents, Pushed, PushedFile};
+pub use contents::{numbers, push, push_above, Contents, Pushed, PushedFile};
 pub use fetching::Fetching;
 pub use location::{Bucket, Location};
 pub use objects::{Fault, FaultKind, MemoryObjects, Objects, PutMode, Upload, PART_BYTES};

@@ -36,6 +36,11 @@ const TRIES: usize = 3;
 /// Longest sleep of the fetching thread, so that it stops in time.
 const NAP: Duration = Duration::from_millis(50);
 
+/// True for a file that is there while a folder is being restored.
+pub(super) fn is_of_restore(name: &str) -> bool {
+    name == MARK || name.ends_with(FETCHING)
+}
+
 /// The settings of a restore.
 #[derive(Clone)]
 pub struct RestoreSettings {
@@ -398,9 +403,8 @@ impl Files for Restore {
     fn list(&self) -> io::Result<Vec<(String, u64)>> {
         let pending = self.shared.pending();
         let here = self.shared.local.list()?;
-        let ours = |name: &str| name == MARK || name.ends_with(FETCHING);
         let mut found: Vec<(String, u64)> =
-            here.into_iter().filter(|(name, _)| !ours(name)).collect();
+            here.into_iter().filter(|(name, _)| !is_of_restore(name)).collect();
         found.extend(
             pending.values().map(|pending| (pending.file.name.clone(), pending.file.bytes)),
         );

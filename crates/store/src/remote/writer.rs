@@ -65,9 +65,7 @@ impl RemoteWriter {
     }
 
     fn grow(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
-        if self.bytes + bytes.len() as u64 > FILE_BYTES_MAX {
-            return Err(self.error("a file of an object store has 5 GiB at most: write two"));
-        }
+        self.expect(self.bytes + bytes.len() as u64)?;
         self.bytes += bytes.len() as u64;
         self.hash.update(bytes);
         while !bytes.is_empty() {
@@ -109,6 +107,13 @@ impl RemoteWriter {
 }
 
 impl FileWriter for RemoteWriter {
+    fn expect(&mut self, bytes: u64) -> Result<(), Error> {
+        match bytes > FILE_BYTES_MAX {
+            true => Err(self.error("a file of an object store has 5 GiB at most: write two")),
+            false => Ok(()),
+        }
+    }
+
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.has_failed {
             return Err(self.error("an earlier write of this file failed: write it again"));

@@ -2,7 +2,7 @@
 //! nothing is lost at any moment.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use vstream_store::remote::{
@@ -23,6 +23,8 @@ struct Flaky {
     /// Of 1,000 requests so many fail, half of them after they took effect.
     failing: Arc<AtomicU64>,
     seed: Arc<AtomicU64>,
+    /// An object that nobody may delete.
+    kept: Arc<Mutex<String>>,
 }
 
 impl Flaky {
@@ -53,6 +55,9 @@ impl Objects for Flaky {
         self.meet(|| self.memory.list(prefix, t))
     }
     fn delete(&self, name: &str, t: Duration) -> Result<(), Fault> {
+        if *self.kept.lock().expect("no panic") == name {
+            return Err(Fault::new(FaultKind::Refused, "access denied"));
+        }
         self.meet(|| self.memory.delete(name, t))
     }
     fn upload(&self, name: &str, t: Duration) -> Result<Box<dyn Upload>, Fault> {
@@ -265,6 +270,52 @@ fn a_far_file_with_other_bytes_is_refused() {
     places.far.memory.set("s-1", &content("s-1", 999));
     let error = open.read(Range { offset: 0, bytes: 10 }).expect_err("too short");
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    // Nor does it come back so, where it would take the place of a repaired one.
+    let error = tiered.fetch("s-1", ALWAYS).expect_err("too short");
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(tiered.is_away("s-1"));
+    places.far.memory.set("s-1", &content("s-1", 1000));
+    assert_eq!(tiered.fetch("s-1", ALWAYS).expect("repaired"), 1000);
+    assert_eq!(whole(&*store.open("s-1", Access::Cached).unwrap()), content("s-1", 1000));
+}
+
+/// A store may let nobody delete one object.
+#[test]
+fn a_far_copy_that_cannot_be_deleted_keeps_no_other() {
+    let places = Places::default();
+    let (store, tiered) = places.open();
+    for name in ["s-1", "s-2", "s-3"] {
+        store.put(name, &content(name, 1000)).expect("room");
+        tiered.send(name, ALWAYS).expect("sent");
+    }
+    *places.far.kept.lock().expect("no panic") = "s-1".to_owned();
+    for name in ["s-1", "s-2"] {
+        store.delete(name).expect("removed");
+    }
+    let error = tiered.settle().expect_err("one is refused");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    let there = || -> Vec<String> {
+        let all = places.far.memory.list("", Duration::ZERO).expect("a list");
+        all.into_iter().map(|entry| entry.name).collect()
+    };
+    assert_eq!(there(), ["s-1", "s-3"]);
+    places.far.kept.lock().expect("no panic").clear();
+    tiered.settle().expect("now it goes");
+    assert_eq!(there(), ["s-3"]);
+}
+
+/// An object of more than 5 GiB cannot be copied in one request, so none is sent.
+#[test]
+fn a_file_that_is_too_long_is_refused_before_it_is_sent() {
+    let far = RemoteStore::new(
+        Arc::new(MemoryObjects::new()),
+        RetryPolicy::default(),
+        Arc::new(TestClock::default()),
+        5,
+    );
+    let mut file = far.create("s-1").expect("a file");
+    file.expect(5 << 30).expect("so many are taken");
+    assert_eq!(file.expect((5 << 30) + 1).expect_err("more").kind(), ErrorKind::Invalid);
 }
 
 /// A random life of files with one request in ten failing and with restarts: at every moment each file

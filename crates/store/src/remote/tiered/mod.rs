@@ -261,8 +261,8 @@ impl Tiered {
         Ok(copied)
     }
 
-    /// Deletes the far copies of files that were removed and that nobody reads any more. Errors: those
-    /// of the far store; what is left is deleted by a later call.
+    /// Deletes the far copies of files that were removed and that nobody reads any more. Errors: the first of
+    /// the far store, after all were tried, unless it cannot be reached; what is left is deleted by a later call.
     pub fn settle(&self) -> Result<(), Error> {
         let doomed: Vec<(String, String)> = {
             let known = self.shared.known();
@@ -273,14 +273,19 @@ impl Tiered {
             let doomed = known.doomed.iter().filter(|(name, doomed)| is_free(name, doomed));
             doomed.map(|(name, doomed)| (name.clone(), doomed.copy.clone())).collect()
         };
+        let mut failed = None;
         for (name, copy) in doomed {
             if self.shared.known().is_over {
-                return Ok(());
+                break;
             }
-            self.shared.far.ask(|far| far.delete(&copy))?;
-            self.shared.known().doomed.remove(&name);
+            match self.shared.far.ask(|far| far.delete(&copy)) {
+                Ok(()) => drop(self.shared.known().doomed.remove(&name)),
+                Err(error) if error.kind() == ErrorKind::Unavailable => return Err(error),
+                // The store may refuse this one alone.
+                Err(error) => failed = failed.or(Some(error)),
+            }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// The counters so far.
@@ -360,6 +365,7 @@ impl Shared {
         let far_name = self.far_name(name);
         let sent = self.far.ask(|far| {
             let mut out = far.create(&far_name)?;
+            out.expect(bytes)?;
             let mut offset = 0;
             while offset < bytes {
                 if !keep_going() {
@@ -396,9 +402,13 @@ impl Shared {
         partial: &str,
         keep_going: &dyn Fn() -> bool,
     ) -> Result<Option<u64>, Error> {
-        let copy = self.known().far.get(name).map(|copy| copy.name.clone());
-        let copy = copy.unwrap_or_else(|| self.far_name(name));
+        let copy = self.known().far.get(name).map(|copy| (copy.name.clone(), Some(copy.bytes)));
+        let (copy, bytes) = copy.unwrap_or_else(|| (self.far_name(name), None));
         let file = self.far.ask(|far| far.open(&copy, Access::Cached))?;
+        if let Some(bytes) = bytes.filter(|bytes| *bytes != file.bytes()) {
+            let what = format!("it has {} bytes, and {bytes} were sent there", file.bytes());
+            return Err(Error::corrupt(file.name(), file.bytes().min(bytes), what));
+        }
         let failed = |e: io::Error| self.error(name, "write", &e);
         let mut out = self.near.create(partial).map_err(failed)?;
         let mut offset = 0;
@@ -420,7 +430,8 @@ impl Shared {
     }
 }
 
-fn checksum_near(file: &dyn InFile, bytes: u64) -> io::Result<u128> {
+/// XXH3-128 of the first bytes of a file.
+pub(super) fn checksum_near(file: &dyn InFile, bytes: u64) -> io::Result<u128> {
     let mut hash = Xxh3::new();
     let mut offset = 0;
     while offset < bytes {

@@ -203,6 +203,7 @@ fn copy_far(far: &dyn Store, copy: &FarCopy, to: &str) -> Result<(), Error> {
         return Err(Error::corrupt(file.name(), 0, what));
     }
     let mut out = far.create(to)?;
+    out.expect(copy.bytes)?;
     let mut offset = 0;
     while offset < file.bytes() {
         let bytes = (file.bytes() - offset).min(WALK_BYTES as u64) as usize;
