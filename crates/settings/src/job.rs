@@ -272,6 +272,7 @@ impl JobSettings {
         }
         self.check_rebalance(root);
         self.check_groups(root);
+        self.check_closed(root);
         self.check_reads(root);
         texts::check_together(self, root);
         if let EncoderSettings::Cells { cells, .. } = self.collection.encoder {
@@ -311,6 +312,15 @@ impl JobSettings {
         if self.rebalance.policy != RebalancePolicy::None {
             let sentence = "an isolated group stays in its shard. Set it to none.";
             root.note("rebalance.policy", sentence);
+        }
+    }
+
+    /// Refuses attributes that rows bring with them: the partitions of a job could not agree about them.
+    fn check_closed(&self, root: &Section) {
+        if self.collection.schema.open {
+            let sentence = "the partitions of a job cannot agree about attributes that rows bring with them. List \
+                            them under collection.attributes, and remove it.";
+            root.note("collection.open", sentence);
         }
     }
 

@@ -302,8 +302,8 @@ pub(super) const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "collection",
         "open",
-        "Whether an attribute that is not listed is added with the type of its first value. Otherwise \
-         the record is refused.",
+        "Whether an attribute that is not listed is added with the type of its first value. A job takes only \
+         `false`: a record with such an attribute is refused.",
     ),
     ("collection", "groups", "Whether rows belong to groups. Without it they do not."),
     (

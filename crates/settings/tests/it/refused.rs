@@ -362,6 +362,15 @@ fn what_isolated_groups_have_not() {
 }
 
 #[test]
+fn attributes_that_rows_would_bring_with_them() {
+    assert_eq!(
+        problems_after(&["collection.open=true"]),
+        ["collection.open: the partitions of a job cannot agree about attributes that rows bring with \
+          them. List them under collection.attributes, and remove it."]
+    );
+}
+
+#[test]
 fn reads_that_others_could_make_or_nobody_could_find() {
     let sentence = "reads.host: other machines reach this address: give reads.key-file, \
                     reads.keystore and reads.password-file too, or set it to 127.0.0.1.";
