@@ -1,5 +1,7 @@
 //! The collection as Python holds it.
 
+mod encode;
+
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,15 +15,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use vstream_engine::{
     inspect, inspect_collection, DeleteOrder, Durability, Engine, Fields, Filter, Grouping, IdKind,
-    Journaling, Names, PayloadChange, Query, Reader, RemoteLevel, Schema, SegmentIndex, Settings,
-    Spread, SpreadOf, Update, K_MAX, READ_ROWS_MAX,
+    Journaling, PayloadChange, Query, Reader, RemoteLevel, SegmentIndex, Settings, Spread,
+    SpreadOf, Update, K_MAX, READ_ROWS_MAX,
 };
 
 use crate::answers::{self, Answers, EffortChoice};
 use crate::counts;
 use crate::failure::{detached, Failure};
-use crate::fields::{Column, FieldColumns};
-use crate::filters::{self, GivenFilter};
+use crate::fields::FieldColumns;
+use crate::filters::GivenFilter;
 use crate::found::{values_of, Found, GivenSpread, IdsAndDistances, PyRows, Selection, Wanted};
 use crate::ids::{GivenId, GivenIds, IdForm};
 use crate::named::named;
@@ -562,42 +564,6 @@ impl Collection {
     /// Reads a filter for the present schema.
     fn filter(&self, given: &GivenFilter) -> Result<Filter, Failure> {
         self.filter_of(&self.reader.schema(), given)
-    }
-
-    fn filter_of(&self, schema: &Schema, given: &GivenFilter) -> Result<Filter, Failure> {
-        let hash = (self.ids.kind == IdKind::String).then_some(&self.ids.hash);
-        filters::read(Names { schema, hash }, given)
-    }
-
-    /// What `read` makes of rows and of the schema. An open schema gets the attributes that it lacks once nothing was
-    /// refused; until then no other thread adds any.
-    fn encode<T>(
-        &self,
-        fields: &FieldColumns,
-        read: impl FnOnce(&Schema) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        fields.check_payloads()?;
-        let mut writer = self.writer()?;
-        let there = self.reader.schema();
-        let is_new = |column: &&Column| there.open && there.column(&column.name).is_none();
-        let (new, known): (Vec<&Column>, Vec<&Column>) = fields.columns.iter().partition(is_new);
-        for column in known {
-            // Nothing is added: it is there with this kind, or refused.
-            writer.admit_attribute(&column.name, column.kind)?;
-        }
-        if new.is_empty() {
-            drop(writer);
-            return read(&there);
-        }
-        let mut schema = Schema::clone(&there);
-        for column in &new {
-            schema.add(&column.name, column.kind)?;
-        }
-        let read = read(&schema)?;
-        for column in new {
-            writer.admit_attribute(&column.name, column.kind)?;
-        }
-        Ok(read)
     }
 
     /// Never called with the interpreter lock: its holder may be waiting for this one.

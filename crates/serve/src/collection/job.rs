@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{watch, Notify};
-use tokio::time::sleep;
+use tokio::sync::Notify;
 use vstream_ask::{AskError, CollectionSettings, Effort, JobReaders, Question, ReadOptions};
 use vstream_engine::{
     Effort as EngineEffort, Engine, Neighbor, Query, Schema, Settings, StoredRow, With,
@@ -14,13 +13,10 @@ use vstream_engine::{
 };
 
 use super::{Collection, Found, Terms};
-use crate::catalog::{blocking, Catalog};
 use crate::failure::Failure;
 
 /// Searches that ask the job at once; others wait. A partition takes 64 connections, from all who ask it.
 const READERS_MAX: usize = 16;
-/// Pause before a job that does not answer is asked again what its collection is like.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// The running job whose rows a server gives.
 #[derive(Clone)]
@@ -158,36 +154,6 @@ impl From<AskError> for Failure {
                 "the job was started again with another collection, which is read now",
             ),
         }
-    }
-}
-
-/// Serves what the collection of a job is like since the job was started again, whenever a question is not for it.
-pub(crate) async fn follow_job(
-    catalog: Arc<Catalog>,
-    settings: JobSettings,
-    mut stopping: watch::Receiver<bool>,
-) {
-    let rounds = async {
-        while let Some(changed) =
-            catalog.find(&settings.collection).and_then(|one| one.job_changed())
-        {
-            changed.notified().await;
-            loop {
-                let settings = settings.clone();
-                let opened = blocking(move || Collection::of_job(&settings)).await;
-                if let Ok(Ok(collection)) = opened {
-                    catalog.serve(Arc::new(collection));
-                    break;
-                }
-                // It may be starting.
-                sleep(AGAIN).await;
-            }
-        }
-    };
-    tokio::select! {
-        () = rounds => {}
-        // Also if whoever would say so is gone.
-        _ = stopping.changed() => {}
     }
 }
 

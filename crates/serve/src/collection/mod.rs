@@ -21,7 +21,6 @@ use vstream_engine::{
 };
 
 pub(crate) use self::ids::{IdForm, PointId};
-pub(crate) use self::job::follow_job;
 use self::job::JobRows;
 pub use self::job::JobSettings;
 pub(crate) use self::progress::{now_ms, Progress};

@@ -16,6 +16,7 @@
 
 mod connect;
 mod copy;
+mod job;
 mod keep;
 mod pushed;
 
@@ -27,6 +28,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use self::connect::Writer;
+pub(crate) use self::job::follow_job;
 use self::keep::Keep;
 pub(crate) use self::pushed::Refresher;
 use crate::failure::Failure;

@@ -371,12 +371,14 @@ fn a_client_that_takes_nothing_is_let_go() {
 #[test]
 fn nobody_works_for_nobody() {
     let dir = tempfile::tempdir().expect("a folder");
-    let limits = Limits { request: Duration::from_secs(1), ..Limits::default() };
-    let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
-    server.create("a", "Dot");
+    let filled = Served::of(dir.path());
+    filled.create("a", "Dot");
     for from in (0..60_000).step_by(1_000) {
-        fill(&server, "a", from..from + 1_000);
+        fill(&filled, "a", from..from + 1_000);
     }
+    filled.running.stop();
+    let limits = Limits { request: Duration::from_millis(500), ..Limits::default() };
+    let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
     let searches = |exact: usize| -> Vec<Json> {
         let one = |id| json!({"query": vector(id as u64), "limit": 10, "params": {"exact": true}});
         (0..exact).map(one).collect()
