@@ -337,7 +337,7 @@ fn messages_without_a_key_take_no_room() {
 #[test]
 fn a_client_that_takes_nothing_is_let_go() {
     let dir = tempfile::tempdir().expect("a folder");
-    let limits = Limits { stall: Duration::from_millis(300), ..Limits::default() };
+    let limits = Limits { stall: Duration::from_secs(2), ..Limits::default() };
     let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
     server.create("a", "Dot");
     let text = "x".repeat(1_000_000);
@@ -363,7 +363,7 @@ fn a_client_that_takes_nothing_is_let_go() {
         answer.len()
     };
     assert!(ask(Duration::ZERO) > 50_000_000, "whoever reads gets all");
-    assert!(ask(Duration::from_secs(3)) < 40_000_000, "whoever does not, what was on its way");
+    assert!(ask(Duration::from_secs(8)) < 40_000_000, "whoever does not, what was on its way");
     server.running.stop();
 }
 
@@ -377,7 +377,7 @@ fn nobody_works_for_nobody() {
         fill(&filled, "a", from..from + 1_000);
     }
     filled.running.stop();
-    let limits = Limits { request: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits { request: Duration::from_millis(300), ..Limits::default() };
     let server = Served::new(ServeSettings { limits, ..settings(dir.path()) });
     let searches = |exact: usize| -> Vec<Json> {
         let one = |id| json!({"query": vector(id as u64), "limit": 10, "params": {"exact": true}});
