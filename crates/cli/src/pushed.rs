@@ -94,7 +94,7 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
     let location = Location::parse(&arguments.url)?;
     let below = partitions_below(&arguments.folder)?;
     let pairs = match below.is_empty() {
-        true => vec![(arguments.folder.clone(), location)],
+        true => vec![(arguments.folder.clone(), location.clone())],
         false => {
             let name = |folder: &Path| {
                 folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -106,7 +106,6 @@ pub(crate) fn push(arguments: &PushArguments) -> Result<(), Failure> {
         }
     };
     // All of them before anything is sent.
-    let location = Location::parse(&arguments.url)?;
     check_place(&location)?;
     pairs.iter().try_for_each(|(_, place)| check_place(place))?;
     let above = check_others(&location, &pairs)?;

@@ -43,6 +43,12 @@ impl Point {
         let payload = self.payload.as_ref().map_or(0, |payload| payload.get().len());
         payload + self.vector.as_ref().map_or(0, |vector| 4 * vector.len())
     }
+
+    /// The point, and [`Point::bytes`].
+    pub(super) fn sized(self) -> (Point, usize) {
+        let bytes = self.bytes();
+        (self, bytes)
+    }
 }
 
 impl Wanted {
@@ -100,11 +106,8 @@ pub(crate) async fn retrieve(
     let work = move || {
         let (collection, _admitted) = (of, admitted);
         let schema = collection.reader().schema();
-        collection.rows(&ids, &wanted.with(), &mut |row| {
-            let point = wanted.record(&collection, &schema, row);
-            let bytes = point.bytes();
-            (point, bytes)
-        })
+        let make = &mut |row| wanted.record(&collection, &schema, row).sized();
+        collection.rows(&ids, &wanted.with(), make)
     };
     let points = blocking::<Result<Vec<Point>, Failure>>(work).await??;
     call.moment.end(&collection).await?;

@@ -209,8 +209,7 @@ impl Checked {
                 let (with, all) = (self.wanted.with(), self.limit + self.offset);
                 let mut points = collection.first(filter, all, &with, &mut |row| {
                     let point = self.wanted.point(collection, &schema, row);
-                    let bytes = point.bytes();
-                    (Point { score: Some(0.0), ..point }, bytes)
+                    Point { score: Some(0.0), ..point }.sized()
                 })?;
                 points.drain(..self.offset.min(points.len()));
                 Ok(points)
@@ -239,11 +238,7 @@ impl Checked {
             let all = filter.into_iter().cloned().chain([Filter::Not(Box::new(own))]);
             query.filter = Some(others.insert(Filter::And(all.collect())));
         }
-        let make = &mut |row| {
-            let point = self.wanted.point(collection, &schema, row);
-            let bytes = point.bytes();
-            (point, bytes)
-        };
+        let make = &mut |row| self.wanted.point(collection, &schema, row).sized();
         let found = collection.answer(&query, &with, &moment.terms(), make)?;
         moment.note_found(&found);
         let metric = collection.settings.metric;
