@@ -62,6 +62,15 @@ impl NumberedWriter {
         Ok(applied)
     }
 
+    /// Adds or replaces a row whose vector [`Engine::check`] has accepted, whatever is there. Errors: those
+    /// of [`Engine::upsert_checked`].
+    pub fn upsert_checked(&mut self, row: &Row<'_>) -> Result<Applied, Error> {
+        let applied =
+            self.newest(None, |engine, version| engine.upsert_checked(&Row { version, ..*row }))?;
+        self.live += u64::from(applied == Applied::Inserted);
+        Ok(applied)
+    }
+
     /// Changes what a row carries beside its vector. Errors: those of [`Engine::update`].
     pub fn update(
         &mut self,

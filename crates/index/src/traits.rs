@@ -60,6 +60,11 @@ impl IndexStats {
 
 /// The writing side. One per index; a row is visible to every later search when `upsert` returns.
 pub trait Insert: Send {
+    /// Says how many upserts come next, so that the index can place their rows together; 0: none.
+    ///
+    /// A hint: any number of any writes may follow. Rows are visible as soon as without it.
+    fn expect(&mut self, _upserts: usize) {}
+
     /// Adds a row, or replaces the row of the same id unless that one is newer.
     ///
     /// `vector` has the index's dimension and element type: the caller has checked it.

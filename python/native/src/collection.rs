@@ -192,6 +192,7 @@ impl Collection {
         };
         stretches(py, ids.len(), STRETCH, told, |range| {
             self.write(|writer| {
+                writer.expect_upserts(range.len());
                 for at in range {
                     // Checks the row once more: other Python threads run between two stretches and
                     // may have changed the array.

@@ -22,6 +22,11 @@ impl Writer {
         Writer { rows: NumberedWriter::new(engine), sealed: false }
     }
 
+    /// See [`Engine::expect_upserts`].
+    pub(crate) fn expect_upserts(&mut self, upserts: usize) {
+        self.rows.engine_mut().expect_upserts(upserts);
+    }
+
     /// Adds or replaces a row, under the next version if none is given.
     ///
     /// With a condition, a row that is there stays unless the condition holds for it. With a version,

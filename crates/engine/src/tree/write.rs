@@ -301,10 +301,16 @@ impl Writer<'_> {
         self.writing.find(id)
     }
 
+    /// Says how many upserts come next, so that their rows are placed together.
+    pub(crate) fn expect(&mut self, upserts: usize) {
+        self.writing.memory.expect(upserts);
+    }
+
     /// Looks up together what the next writes are about.
     ///
     /// * `ids`: of rows that are mostly there.
     pub(crate) fn foresee(&mut self, mut ids: Vec<u64>) {
+        self.expect(ids.len());
         let Writing { segments, known, foreseen, .. } = &mut *self.writing;
         ids.retain(|&id| known.may_have(id));
         foreseen.look_up(segments, ids);

@@ -24,6 +24,15 @@ use crate::translate::Translation;
 use crate::tree::{Found, Writer};
 
 impl Engine {
+    /// Says how many upserts come next, so that their rows are placed together, which costs less for each.
+    /// 0: none.
+    ///
+    /// A hint: any number of any writes may follow, and each is visible as soon as without it. Until the
+    /// rows are there, a search compares up to 128 rows more.
+    pub fn expect_upserts(&mut self, upserts: usize) {
+        self.tree.writer().expect(upserts);
+    }
+
     /// Adds or replaces a row. Every later search sees it.
     ///
     /// Cost: a few microseconds, plus bounded maintenance every batch. Errors: `Invalid` for a

@@ -6,7 +6,7 @@ use vstream_vector::{KMeans, KMeansSettings};
 
 use super::batch::Batch;
 use super::leaf::{Leaf, LeafId};
-use super::place::nearest_leaf;
+use super::route::nearest_leaves;
 use super::strays::take_strays;
 use super::tree::Node;
 use super::{Cluster, LeafState};
@@ -142,12 +142,10 @@ impl Cluster {
         let (leaf, node) = self.take_leaf(old);
         self.replace_child(node, old, &[]);
         let rows = Batch::of_leaf(&self.shared, &leaf);
-        let targets = (0..rows.len()).map(|row| {
-            let rotated = rows.rotated(row);
-            (nearest_leaf(&self.tree, rotated, &mut self.buffers.route), row)
-        });
-        let targets = targets.collect();
-        self.append_moved(&rows, targets);
+        let (padded, mut nearest) = (self.shared.rotation.padded(), Vec::with_capacity(rows.len()));
+        let route = &mut self.buffers.route;
+        nearest_leaves(&self.tree, rows.all_rotated(), padded, route, &mut nearest);
+        self.append_moved(&rows, nearest.into_iter().zip(0..).collect());
         self.counts.merges += 1;
     }
 

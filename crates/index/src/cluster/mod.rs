@@ -26,6 +26,7 @@ mod postings;
 mod rank;
 mod reader;
 mod renew;
+mod route;
 mod scan;
 mod split;
 mod strays;
@@ -55,6 +56,11 @@ use crate::rows::{
 };
 use crate::stages::form_of;
 use crate::traits::{Applied, IndexSettings, IndexStats, Insert, Search};
+
+/// Most rows, and bytes of vectors, of a tail while the writer knows that more rows come: rows that are
+/// placed together share what their routing reads, and every search takes the distances of those in the tail.
+const EXPECTED_ROWS: usize = 128;
+const EXPECTED_BYTES: usize = 128 << 10;
 
 /// Sizes of the cluster index.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -169,6 +175,8 @@ pub struct Cluster {
     /// Above the serials of all leaves that there were.
     next_serial: LeafSerial,
     tail: RowWriter,
+    /// Upserts that come next, as the caller says.
+    expected: usize,
     carrier: Carrier,
     ids: IdMap,
     /// Leaves that wait for a split, merge or rewrite, oldest first.
@@ -232,6 +240,7 @@ impl Cluster {
             free: Vec::new(),
             next_serial: 0,
             tail,
+            expected: 0,
             carrier: Carrier::new(dictionary),
             ids,
             queue: VecDeque::new(),
@@ -294,15 +303,28 @@ impl Cluster {
         self.tail.chunk().for_each_code(lane, |code| self.shared.living.raise(code));
         self.ids.insert(row.key.id, (TAIL, lane as u32));
         self.shared.rows.store(self.ids.len() as u64, Ordering::Relaxed);
+        self.expected = self.expected.saturating_sub(1);
     }
 
-    /// Publishes a write, and places the tail if it is full.
+    /// Publishes a write, and places the tail if it is full, or long with no rows to come.
     fn publish(&mut self) {
-        if self.tail.is_full() {
+        if self.tail.is_full() || self.is_long() {
             self.place_tail();
         } else {
             self.shared.published.publish(self.sequence);
         }
+    }
+
+    /// True if the tail has a batch of rows, and no more are expected.
+    fn is_long(&self) -> bool {
+        self.expected == 0 && self.tail.len() >= self.settings.batch_rows
+    }
+
+    /// Rows of the next tail.
+    fn tail_rows(&self) -> usize {
+        let vector = self.shared.index.dimension * self.shared.index.element.bytes();
+        let most = EXPECTED_ROWS.min(EXPECTED_BYTES / vector);
+        self.settings.batch_rows.max(self.expected.min(most))
     }
 
     /// Marks the row at `address` deleted as of `sequence`; queues its leaf if a job is due.
@@ -329,6 +351,13 @@ impl Cluster {
 }
 
 impl Insert for Cluster {
+    fn expect(&mut self, upserts: usize) {
+        self.expected = upserts;
+        if self.is_long() {
+            self.place_tail();
+        }
+    }
+
     fn upsert_over(&mut self, row: IndexRow<'_>, on_superseded: &mut dyn FnMut(u64)) -> Applied {
         let key = row.key;
         let old = self.address_of(key.id);

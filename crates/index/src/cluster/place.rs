@@ -3,22 +3,15 @@
 use std::sync::Arc;
 
 use vstream_quantize::rabitq::{encode_measured, extended, BLOCK};
-use vstream_quantize::scalar8::ScanScratch;
-use vstream_quantize::Form;
-use vstream_vector::kernels;
 
 use super::leaf::{
     fine_bytes, run_rows, CodeBlock, Leaf, LeafChunk, LeafId, LeafSerial, SpareBlock, LAST_SERIAL,
 };
+use super::route::{nearest_leaves, RouteScratch};
 use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
 use crate::rows::{Load, RowChunk, RowWriter, Sequence};
-
-/// Routing a row compares the leaves of so many nodes.
-const ROUTED_NODES: usize = 8;
-
-/// Routing a row takes the exact distances of so many leaves.
-const ROUTED_EXACTLY: usize = 6;
+use crate::settings::IndexSettings;
 
 /// Buffers of the writer, reused from batch to batch.
 #[derive(Default)]
@@ -27,6 +20,9 @@ pub(super) struct Buffers {
     pub(super) bits: Vec<u8>,
     fine: Vec<u8>,
     pub(super) route: RouteScratch,
+    /// The nearest leaf of each row.
+    nearest: Vec<LeafId>,
+    /// Leaf and row.
     routed: Vec<(LeafId, u32)>,
     /// Codes of appended rows, and the chunks that these entered.
     pub(super) posted: Vec<(u32, u32)>,
@@ -70,11 +66,11 @@ impl Cluster {
             tail.vector(lane).read(&mut buffers.vector);
             self.shared.rotation.apply(&buffers.vector, row);
         }
+        let Buffers { route, nearest, .. } = &mut buffers;
+        nearest.clear();
+        nearest_leaves(&self.tree, &rotated, padded, route, nearest);
         buffers.routed.clear();
-        for (i, row) in rotated.chunks_exact(padded).enumerate() {
-            let leaf = nearest_leaf(&self.tree, row, &mut buffers.route);
-            buffers.routed.push((leaf, i as u32));
-        }
+        buffers.routed.extend(buffers.nearest.iter().copied().zip(0..));
         buffers.routed.sort_unstable();
         let routed = std::mem::take(&mut buffers.routed);
         self.buffers = buffers;
@@ -95,11 +91,8 @@ impl Cluster {
         }
         self.buffers.routed = routed;
         if self.tail.len() > 0 {
-            self.tail = RowWriter::new(
-                self.shared.index.element,
-                self.shared.index.dimension,
-                self.settings.batch_rows,
-            );
+            let IndexSettings { element, dimension, .. } = self.shared.index;
+            self.tail = RowWriter::new(element, dimension, self.tail_rows());
         }
         self.tail_dead = 0;
         let renewed = std::mem::take(&mut self.renewed_since_maintenance);
@@ -263,90 +256,3 @@ pub(super) fn open_chunk(shared: &Shared, state: &mut LeafState) {
     state.chunks += 1;
     state.open = Some(rows);
 }
-
-/// Buffers of routing.
-#[derive(Default)]
-pub(super) struct RouteScratch {
-    /// Squared distance and position of each node, and where its leaves begin in `estimates`.
-    nodes: Vec<(f32, u32, usize)>,
-    scan: ScanScratch,
-    scanned: Vec<f32>,
-    /// Estimates of the leaves of these nodes, padded with infinity to whole rows of [`COLUMNS`].
-    estimates: Vec<f32>,
-}
-
-/// The leaf whose centroid is nearest to a rotated row, among those of the nearest nodes.
-///
-/// Rows are grouped by Euclidean distance under every metric. Byte centroids select a few leaves,
-/// and exact distances decide among them.
-pub(super) fn nearest_leaf(tree: &Tree, rotated: &[f32], scratch: &mut RouteScratch) -> LeafId {
-    let RouteScratch { nodes, scan, scanned, estimates } = scratch;
-    nodes.clear();
-    for (node, centroid) in tree.centroids.chunks_exact(rotated.len()).enumerate() {
-        nodes.push((kernels::l2_squared(rotated, centroid), node as u32, 0));
-    }
-    if nodes.len() > ROUTED_NODES {
-        nodes.select_nth_unstable_by(ROUTED_NODES - 1, |a, b| a.0.total_cmp(&b.0));
-        nodes.truncate(ROUTED_NODES);
-    }
-    estimates.clear();
-    for (_, node, first) in nodes.iter_mut() {
-        *first = estimates.len();
-        tree.nodes[*node as usize].coded.scan(Form::L2, rotated, scan, scanned);
-        estimates.extend_from_slice(scanned);
-    }
-    let leaf_at = |at: usize| {
-        let (_, node, first) = nodes[nodes.partition_point(|&(_, _, first)| first <= at) - 1];
-        &*tree.nodes[node as usize].leaves[at - first]
-    };
-    let mut near = [leaf_at(0); ROUTED_EXACTLY];
-    let found = take_least(estimates, near.iter_mut(), leaf_at);
-    let near = &near[..found.max(1)];
-    near.iter().for_each(|leaf| kernels::prefetch(&leaf.centroid));
-    let leaves = near.iter().map(|leaf| (kernels::l2_squared(rotated, &leaf.centroid), leaf.id));
-    leaves.min_by(|a, b| a.0.total_cmp(&b.0)).expect("a tree with a leaf").1
-}
-
-/// One pass over all values compares them column by column.
-const COLUMNS: usize = 32;
-
-/// Fills `out` with the items at the least values, as far as these are finite; returns how many.
-///
-/// Selects a few of some hundred values: first the least of each of 32 columns, without a branch, then
-/// column by column.
-fn take_least<'a, T>(
-    values: &mut Vec<f32>,
-    out: impl Iterator<Item = &'a mut T>,
-    item: impl Fn(usize) -> T,
-) -> usize
-where
-    T: 'a,
-{
-    values.resize(values.len().next_multiple_of(COLUMNS), f32::INFINITY);
-    let least = |a: f32, b: f32| if b < a { b } else { a };
-    let mut columns = [f32::INFINITY; COLUMNS];
-    for row in values.as_chunks::<COLUMNS>().0 {
-        columns.iter_mut().zip(row).for_each(|(column, &x)| *column = least(*column, x));
-    }
-    let mut found = 0;
-    for out in out {
-        let (mut first, mut best) = (f32::INFINITY, 0);
-        for (column, &x) in columns.iter().enumerate() {
-            (first, best) = if x < first { (x, column) } else { (first, best) };
-        }
-        if first == f32::INFINITY {
-            break;
-        }
-        let column = || (best..).step_by(COLUMNS);
-        let position = column().find(|&at| values[at] == first).expect("the least of a column");
-        values[position] = f32::INFINITY;
-        columns[best] =
-            column().map_while(|at| values.get(at)).fold(f32::INFINITY, |a, &b| least(a, b));
-        *out = item(position);
-        found += 1;
-    }
-    found
-}
-
-#[cfg(test)]
-mod tests;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use vstream_vector::{Element, Metric, SplitMix};
 
-use super::{Cluster, ClusterSettings, TAIL};
+use super::{Cluster, ClusterSettings, EXPECTED_ROWS, TAIL};
 use crate::rows::{RowKey, VectorRef};
 use crate::traits::{IndexSettings, Insert};
 
@@ -164,16 +164,23 @@ fn normals(random: &mut SplitMix, spread: f32) -> Vec<f32> {
 
 /// Phases in which one kind of write prevails, and a tenth of all others goes on: rows anywhere,
 /// equal rows, rows at one place, one id over and over, deletes.
-fn run(seed: u64, metric: Metric, sizes: ClusterSettings) {
+///
+/// * `is_announced`: now and then some rows are announced, of which all come, or not.
+fn run(seed: u64, metric: Metric, sizes: ClusterSettings, is_announced: bool) {
     let mut stream = Stream::new(seed, metric, sizes);
     for phase in [0, 1, 3, 2, 4, 3, 1, 4, 0, 2] {
         for _ in 0..6_000 {
+            if is_announced && stream.random.below(200) == 0 {
+                let upserts = stream.random.below(400);
+                stream.index.expect(upserts);
+            }
             let kind = if stream.random.below(10) == 0 { stream.random.below(5) } else { phase };
             stream.write(kind);
         }
         stream.check();
     }
-    let bound = sizes.leaf_rows_max * 5 / 2 + 2 * sizes.batch_rows;
+    let batch = sizes.batch_rows.max(if is_announced { EXPECTED_ROWS } else { 0 });
+    let bound = sizes.leaf_rows_max * 5 / 2 + 2 * batch;
     assert!(stream.largest <= bound, "a leaf held {} rows, more than {bound}", stream.largest);
     let stats = stream.index.stats();
     let jobs = (stats.splits, stats.rewrites, stats.merges);
@@ -182,15 +189,64 @@ fn run(seed: u64, metric: Metric, sizes: ClusterSettings) {
 
 #[test]
 fn rows_live_once_and_leaves_stay_small_whatever_comes() {
-    run(1, Metric::L2, ClusterSettings::default());
-    run(2, Metric::InnerProduct, ClusterSettings { second_look: true, ..Default::default() });
+    run(1, Metric::L2, ClusterSettings::default(), false);
+    run(
+        2,
+        Metric::InnerProduct,
+        ClusterSettings { second_look: true, ..Default::default() },
+        false,
+    );
+}
+
+#[test]
+fn so_they_do_when_rows_are_announced() {
+    run(8, Metric::L2, ClusterSettings::default(), true);
+    let small = ClusterSettings { leaf_rows_max: 64, leaf_rows_min: 16, ..Default::default() };
+    run(9, Metric::InnerProduct, ClusterSettings { second_look: true, ..small }, true);
+}
+
+/// Rows that were announced are placed in few steps, and none of them waits in a long tail.
+#[test]
+fn a_tail_is_short_once_the_announced_rows_are_there() {
+    let mut stream = Stream::new(10, Metric::L2, ClusterSettings::default());
+    let batch = stream.index.settings.batch_rows;
+    for announced in [1, 7, 8, 9, 127, 128, 129, 1_000] {
+        // What an announcement before has left over counts no more.
+        stream.index.expect(5_000);
+        stream.index.expect(announced);
+        let mut longest = 0;
+        for _ in 0..announced {
+            let (id, row) = (stream.any_id(), stream.plain());
+            stream.upsert(id, row);
+            longest = longest.max(stream.index.tail.len());
+        }
+        assert!(stream.index.tail.len() < batch, "{announced}");
+        assert!(longest < EXPECTED_ROWS.min(announced.max(batch)), "{announced}: {longest}");
+        assert!(announced < 300 || longest == EXPECTED_ROWS - 1, "{announced}: {longest}");
+        // Single writes go in batches of their own.
+        for _ in 0..3 * batch {
+            let (id, row) = (stream.any_id(), stream.plain());
+            stream.upsert(id, row);
+            assert!(stream.index.tail.len() < batch, "{announced}");
+        }
+        // An announcement is taken back.
+        stream.index.expect(5_000);
+        for _ in 0..3 * EXPECTED_ROWS / 2 {
+            let (id, row) = (stream.any_id(), stream.plain());
+            stream.upsert(id, row);
+        }
+        assert!(stream.index.tail.len() >= batch, "{announced}");
+        stream.index.expect(0);
+        assert!(stream.index.tail.len() < batch, "{announced}");
+    }
+    stream.check();
 }
 
 #[test]
 fn small_leaves_and_large_batches_stay_bounded_too() {
     let small = ClusterSettings { leaf_rows_max: 64, leaf_rows_min: 16, ..Default::default() };
-    run(3, Metric::L2, small);
-    run(4, Metric::L2, ClusterSettings { batch_rows: 500, second_look: true, ..small });
+    run(3, Metric::L2, small, false);
+    run(4, Metric::L2, ClusterSettings { batch_rows: 500, second_look: true, ..small }, false);
 }
 
 /// The phases of `run`, with an index that is loaded anew before each.

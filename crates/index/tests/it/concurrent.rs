@@ -16,6 +16,16 @@ const IDS: u64 = 600;
 /// there, each once, and none that died before.
 #[test]
 fn readers_see_one_moment_under_splits_merges_and_rewrites() {
+    run(0);
+}
+
+#[test]
+fn readers_see_one_moment_when_rows_are_announced() {
+    run(100);
+}
+
+/// * `announced`: rows that are announced together.
+fn run(announced: u64) {
     let settings =
         IndexSettings { dimension: DIMENSION, metric: Metric::L2, element: Element::F32, seed: 11 };
     let sizes = ClusterSettings {
@@ -60,6 +70,9 @@ fn readers_see_one_moment_under_splits_merges_and_rewrites() {
         let mut random = SplitMix(5);
         for write in 1..=120_000u64 {
             begun.store(write, Ordering::SeqCst);
+            if announced > 0 && write % announced == 0 {
+                index.expect(announced as usize);
+            }
             let id = write % IDS;
             // The whole set wanders, so that leaves fill, split, empty and merge all the time.
             let mut row = vector(id, random.next() % 64);

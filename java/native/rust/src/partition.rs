@@ -238,18 +238,22 @@ impl Partition {
     pub(crate) fn write(&self, bytes: &[u8], count: i32) -> Result<Written, Failure> {
         self.poison.guard(|| {
             let place = |at: usize| format!("record {} of {count}", at + 1);
-            let mut writer = self.writer()?;
+            let (mut writer, mut upserts) = (self.writer()?, 0);
             for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
                 let record = record?;
                 let Op::Upsert(_) = record.op else { continue };
+                upserts += 1;
                 let own = self.shards.as_ref().map_or(Ok(()), |own| own.check(record.shard));
                 own.map_err(|failure| failure.at(&place(at)))?;
             }
-            let mut written = Written::default();
-            for (at, record) in Records::new(bytes, count, self.dimension)?.enumerate() {
+            let (mut written, records) =
+                (Written::default(), Records::new(bytes, count, self.dimension)?);
+            writer.engine.expect_upserts(upserts);
+            for (at, record) in records.enumerate() {
                 let outcome = writer.apply(&record?).map_err(|failure| failure.at(&place(at)))?;
                 written.add(at, outcome);
             }
+            writer.engine.expect_upserts(0);
             Ok(written)
         })
     }

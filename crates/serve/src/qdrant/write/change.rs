@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 use vstream_engine::{
-    check_fields, Attributes, AttributesBuilder, Condition, Fields, Filter, NumberedWriter,
-    PayloadChange, Row, RowId, Schema, StoredRow, Update, With, WithAttributes, READ_ROWS_MAX,
+    check_fields, Attributes, AttributesBuilder, Fields, Filter, NumberedWriter, PayloadChange,
+    Row, RowId, Schema, StoredRow, Update, With, WithAttributes, READ_ROWS_MAX,
 };
 
 use super::{NewPoint, Selector, SetPayload};
@@ -273,13 +273,14 @@ fn encode(
 
 /// Writes points that were checked.
 fn upsert(rows: &mut NumberedWriter, points: &[Prepared]) -> Result<(), Failure> {
+    rows.engine_mut().expect_upserts(points.len());
     for point in points {
         let attributes = Attributes::decode(&point.attributes);
         let attributes = attributes.map_err(|_| Failure::broken("attributes of this server"))?;
         let fields = fields(point, attributes);
         let vector = &point.vector;
         let row = Row { id: point.id.id, version: 0, code: 0, shard: 0, vector, fields };
-        rows.upsert(&row, false, &Condition::default())?;
+        rows.upsert_checked(&row)?;
         point_done();
     }
     Ok(())
