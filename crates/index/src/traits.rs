@@ -60,10 +60,14 @@ impl IndexStats {
 
 /// The writing side. One per index; a row is visible to every later search when `upsert` returns.
 pub trait Insert: Send {
-    /// Says how many upserts come next, so that the index can place their rows together; 0: none.
+    /// Says how many upserts come next, so that the index can place their rows together; returns how many
+    /// of those before have not come.
     ///
-    /// A hint: any number of any writes may follow. Rows are visible as soon as without it.
-    fn expect(&mut self, _upserts: usize) {}
+    /// A hint: any number of any writes may follow, and each is visible as soon as without it. Stale
+    /// upserts do not count, so 0 says that those that were announced are over.
+    fn expect(&mut self, _upserts: usize) -> usize {
+        0
+    }
 
     /// Adds a row, or replaces the row of the same id unless that one is newer.
     ///

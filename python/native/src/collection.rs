@@ -193,7 +193,7 @@ impl Collection {
         stretches(py, ids.len(), STRETCH, told, |range| {
             self.write(|writer| {
                 writer.expect_upserts(range.len());
-                for at in range {
+                let done = range.into_iter().try_for_each(|at| {
                     // Checks the row once more: other Python threads run between two stretches and
                     // may have changed the array.
                     let vector = rows.row(at, &mut buffer);
@@ -201,8 +201,10 @@ impl Collection {
                     let id = ids.get(at).id;
                     let how = (condition.as_ref(), version_at(&versions, at));
                     written += usize::from(writer.upsert(id, vector, fields, how)?);
-                }
-                Ok(())
+                    Ok(())
+                });
+                writer.expect_upserts(0);
+                done
             })
         })?;
         Ok(written)

@@ -49,17 +49,11 @@ impl<'a> GroupReplay<'a> {
         if is_new {
             self.rows.foresee(ids(records, header.records, vector_bytes));
         }
-        for lsn in (header.first_lsn..).take(header.records as usize) {
-            let Some(record) = Record::take(&mut records, vector_bytes) else {
-                return Err("a record that cannot be".to_owned());
-            };
-            if lsn > self.state.lsn {
-                self.record(record, element)?;
-            }
-        }
+        let done = self.records((&mut records, vector_bytes), header, element);
         if is_new {
             self.rows.foresee(Vec::new());
         }
+        done?;
         if !records.is_empty() {
             return Err("bytes are left over after its records".to_owned());
         }
@@ -76,6 +70,24 @@ impl<'a> GroupReplay<'a> {
         }
         if self.known.is_some_and(|known| self.state.lsn == known.lsn && *self.state != known) {
             return Err("its rows are not those that the manifest knows".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Applies the records of a group, without those up to the state's LSN. Errors: as for the group.
+    fn records(
+        &mut self,
+        (records, vector_bytes): (&mut ByteReader<'_>, usize),
+        header: &GroupHeader,
+        element: Element,
+    ) -> Result<(), String> {
+        for lsn in (header.first_lsn..).take(header.records as usize) {
+            let Some(record) = Record::take(records, vector_bytes) else {
+                return Err("a record that cannot be".to_owned());
+            };
+            if lsn > self.state.lsn {
+                self.record(record, element)?;
+            }
         }
         Ok(())
     }

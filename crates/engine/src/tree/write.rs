@@ -493,11 +493,14 @@ impl Tree {
         if let Some(immutable) = &writing.immutable {
             return immutable.immutable.clone();
         }
+        // Its last rows go to leaves, since all searches compare those of a tail while it is written.
+        let expected = writing.memory.expect(0);
         let sequence = writing.reader.writes();
         let stats = writing.memory.stats();
         writing.immutable_bytes = stats.memory_bytes;
         writing.maintained.add_maintenance(&stats);
-        let fresh = make_index(&self.settings, sequence);
+        let mut fresh = make_index(&self.settings, sequence);
+        fresh.expect(expected);
         let rows = std::mem::replace(&mut writing.reader, fresh.reader());
         let index = std::mem::replace(&mut writing.memory, fresh);
         let (settings, merges_ranges) =

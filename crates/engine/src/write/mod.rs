@@ -25,10 +25,10 @@ use crate::tree::{Found, Writer};
 
 impl Engine {
     /// Says how many upserts come next, so that their rows are placed together, which costs less for each.
-    /// 0: none.
     ///
     /// A hint: any number of any writes may follow, and each is visible as soon as without it. Until the
-    /// rows are there, a search compares up to 128 rows more.
+    /// rows are there, a search compares up to 128 rows more. Those that are stale, refused or fail a
+    /// condition do not count, so say 0 when you are done.
     pub fn expect_upserts(&mut self, upserts: usize) {
         self.tree.writer().expect(upserts);
     }

@@ -10,6 +10,7 @@ use super::route::nearest_leaves;
 use super::strays::take_strays;
 use super::tree::Node;
 use super::{Cluster, LeafState};
+use crate::turns::work_done;
 
 /// A job that a leaf needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub(super) enum Job {
 const LOST_MIN: usize = 16;
 /// `jobs_per_batch` is the number of jobs for a batch of so many rows.
 const BATCH_ROWS: usize = 8;
+/// Units of [`work_done`] that a job takes.
+const JOB_UNITS: usize = 1 << 13;
 /// Leaves around a thin leaf whose room counts.
 const AROUND: usize = 8;
 
@@ -92,6 +95,7 @@ impl Cluster {
         for _ in 0..1 + 2 * placed / self.settings.leaf_rows_max {
             let Some(leaf) = self.fullest() else { break };
             self.do_job(leaf);
+            work_done(JOB_UNITS);
             jobs += 1;
         }
         // Large batches make as much work per row as small ones.
@@ -99,12 +103,14 @@ impl Cluster {
         while jobs < due {
             if let Some(due) = self.reassignments.pop_front() {
                 self.reassign(&due);
+                work_done(JOB_UNITS);
                 jobs += 1;
                 continue;
             }
             let Some(leaf) = self.queue.pop_front() else { break };
             let Some(state) = self.leaves[leaf as usize].as_mut() else { continue };
             if std::mem::take(&mut state.queued) && self.do_job(leaf) {
+                work_done(JOB_UNITS);
                 jobs += 1;
             }
         }

@@ -3,13 +3,13 @@
 //!
 //! 1. A write appends its row to the *tail*. The row is visible at once: searches scan the tail
 //!    exactly.
-//! 2. Every `batch_rows` rows the writer *places* the tail: it routes each row to the nearest leaf,
-//!    codes it against the leaf's centroid and appends it there.
+//! 2. Every `batch_rows` rows, or more that were announced, the writer *places* the tail: it routes each
+//!    row to the nearest leaf, codes it against the leaf's centroid and appends it there.
 //! 3. The writer *splits* a leaf above `leaf_rows_max` in two and reassigns rows near the new border.
 //! 4. It *rewrites* a leaf with many dead rows and *merges* away a leaf with few living rows.
 //!
-//! A batch does at most `jobs_per_batch` jobs of steps 3 and 4, and those of leaves far above their
-//! size, so the work of one write is bounded. Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ
+//! For every 8 rows a batch does at most `jobs_per_batch` jobs of steps 3 and 4, and those of leaves far
+//! above their size, so the work of one write is bounded. Sources: SPFresh (LIRE: split, merge, reassign), RaBitQ
 //! (codes). A search of the rows of one moment (`view.rs`) ranks leaves (`rank.rs`), scans codes and
 //! takes exact distances (`scan.rs`).
 
@@ -351,11 +351,12 @@ impl Cluster {
 }
 
 impl Insert for Cluster {
-    fn expect(&mut self, upserts: usize) {
-        self.expected = upserts;
+    fn expect(&mut self, upserts: usize) -> usize {
+        let before = std::mem::replace(&mut self.expected, upserts);
         if self.is_long() {
             self.place_tail();
         }
+        before
     }
 
     fn upsert_over(&mut self, row: IndexRow<'_>, on_superseded: &mut dyn FnMut(u64)) -> Applied {

@@ -12,6 +12,10 @@ use super::tree::{Node, Tree};
 use super::{Cluster, LeafState, Shared, TAIL};
 use crate::rows::{Load, RowChunk, RowWriter, Sequence};
 use crate::settings::IndexSettings;
+use crate::turns::work_done;
+
+/// Units of [`work_done`] that coding and appending a row takes.
+const APPEND_UNITS: usize = 256;
 
 /// Buffers of the writer, reused from batch to batch.
 #[derive(Default)]
@@ -88,6 +92,7 @@ impl Cluster {
                 }
             });
             self.append(group[0].0, rows);
+            work_done(group.len() * APPEND_UNITS);
         }
         self.buffers.routed = routed;
         if self.tail.len() > 0 {

@@ -13,6 +13,7 @@ use vstream_vector::kernels;
 
 use super::leaf::{Leaf, LeafId};
 use super::tree::Tree;
+use crate::turns::work_done;
 
 /// Routing a row compares the leaves of so many nodes.
 const ROUTED_NODES: usize = 8;
@@ -112,6 +113,7 @@ pub(super) fn nearest_leaves(
         let coded = &tree.nodes[node as usize].coded;
         coded.scan(Form::L2, row(at as usize), scan, estimates);
         near[at as usize].take(node, estimates);
+        work_done(estimates.len() / 2);
     }
     let prefetch = |of: &Near| of.leaves(tree).for_each(|leaf| kernels::prefetch(&leaf.centroid));
     near.first().into_iter().for_each(prefetch);

@@ -246,15 +246,16 @@ impl Partition {
                 let own = self.shards.as_ref().map_or(Ok(()), |own| own.check(record.shard));
                 own.map_err(|failure| failure.at(&place(at)))?;
             }
-            let (mut written, records) =
-                (Written::default(), Records::new(bytes, count, self.dimension)?);
+            let (mut written, mut records) =
+                (Written::default(), Records::new(bytes, count, self.dimension)?.enumerate());
             writer.engine.expect_upserts(upserts);
-            for (at, record) in records.enumerate() {
+            let done = records.try_for_each(|(at, record)| {
                 let outcome = writer.apply(&record?).map_err(|failure| failure.at(&place(at)))?;
                 written.add(at, outcome);
-            }
+                Ok(())
+            });
             writer.engine.expect_upserts(0);
-            Ok(written)
+            done.map(|()| written)
         })
     }
 

@@ -274,6 +274,12 @@ fn encode(
 /// Writes points that were checked.
 fn upsert(rows: &mut NumberedWriter, points: &[Prepared]) -> Result<(), Failure> {
     rows.engine_mut().expect_upserts(points.len());
+    let done = upsert_each(rows, points);
+    rows.engine_mut().expect_upserts(0);
+    done
+}
+
+fn upsert_each(rows: &mut NumberedWriter, points: &[Prepared]) -> Result<(), Failure> {
     for point in points {
         let attributes = Attributes::decode(&point.attributes);
         let attributes = attributes.map_err(|_| Failure::broken("attributes of this server"))?;
