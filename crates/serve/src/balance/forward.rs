@@ -24,6 +24,8 @@ use crate::shared::{Admission, Counts};
 
 /// Replicas that a request is sent to at most: it only reads, so that it may be sent again.
 const TRIES: usize = 3;
+/// Of these, replicas at most whose connection broke once it was there: the request may be what ends them.
+const BROKEN: usize = 2;
 /// What belongs to one connection, and not to a request or an answer.
 const HOPS: [HeaderName; 6] = [
     header::CONNECTION,
@@ -85,8 +87,8 @@ impl<R: Replicas + Send + 'static> Front<R> {
         if !self.settings.has_keys {
             parts.headers.remove(header::ORIGIN);
         }
-        let mut tried = Vec::new();
-        while tried.len() < TRIES {
+        let (mut tried, mut broken) = (Vec::new(), 0);
+        while tried.len() < TRIES && broken < BROKEN {
             let place = self.places.take(self.settings.wait, &tried).await?;
             let uri = uri_at(place.address, path.clone())?;
             match self.send(uri, &parts, body.bytes.clone()).await {
@@ -99,7 +101,8 @@ impl<R: Replicas + Send + 'static> Front<R> {
                     }
                     return Ok(answer);
                 }
-                Err(_) => {
+                Err(error) => {
+                    broken += usize::from(!error.is_connect());
                     self.observed.lost.inc();
                     tried.push(place.id);
                     place.lost();

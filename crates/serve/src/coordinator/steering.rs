@@ -11,7 +11,7 @@ use super::routes::Routes;
 
 /// Weight of a new service time beside those before.
 const SERVICE_WEIGHT: f64 = 0.02;
-/// Weight of a new start time: there are few.
+/// Weight of a new start time: there are few. The first one takes the place of what was assumed.
 const START_WEIGHT: f64 = 0.3;
 
 /// What a [`Steering`] begins with.
@@ -35,8 +35,9 @@ pub struct Steering<R: Replicas> {
     routes: Routes,
     settings: SteeringSettings,
     arrivals: u64,
-    /// Replicas whose start was measured.
+    /// Replicas whose start was measured, and whether there was ever one.
     ready: BTreeSet<ReplicaId>,
+    is_start_measured: bool,
 }
 
 impl<R: Replicas> Steering<R> {
@@ -52,7 +53,8 @@ impl<R: Replicas> Steering<R> {
         let fits = (1..=1_000).contains(&at_a_time);
         setting("queries at a time", "1 to 1,000", f64::from(at_a_time), fits)?;
         let (routes, ready) = (Routes::default(), BTreeSet::new());
-        Ok(Steering { coordinator, replicas, routes, settings, arrivals: 0, ready })
+        let (arrivals, is_start_measured) = (0, false);
+        Ok(Steering { coordinator, replicas, routes, settings, arrivals, ready, is_start_measured })
     }
 
     /// Queries arrived; they wait until they are picked a place.
@@ -103,7 +105,9 @@ impl<R: Replicas> Steering<R> {
         for replica in &list {
             let Some(start_s) = replica.start_s else { continue };
             if self.ready.insert(replica.id) {
-                self.settings.start_s += START_WEIGHT * (start_s - self.settings.start_s);
+                let weight = if self.is_start_measured { START_WEIGHT } else { 1.0 };
+                self.settings.start_s += weight * (start_s - self.settings.start_s);
+                self.is_start_measured = true;
             }
         }
         self.ready.retain(|id| list.iter().any(|replica| replica.id == *id));

@@ -43,7 +43,8 @@ pub(super) struct Row {
     pub(super) searches_per_second: f64,
     pub(super) p50: Option<f64>,
     pub(super) p99: Option<f64>,
-    pub(super) writes_per_second: f64,
+    /// Null until the engine has answered for the first time; of a job always, which has figures of its own.
+    pub(super) writes_per_second: Option<f64>,
     /// How long a write that came now took until searches saw it.
     pub(super) fresh: Option<f64>,
     /// Null until the engine has answered for the first time.

@@ -7,9 +7,15 @@
 
 const KEPT_MS = 120000;
 const WAIT_MS = [500, 1000, 2000, 5000];
+// Events further apart than this are not joined by a line: what was between them, nobody knows.
+const GAP_MS = 2000;
+// After so long without an event the connection is dead: 20 times what is between two events. Before
+// the first one a job may start its Java.
+const SILENT_MS = { server: 5000, job: 10000, unknown: 30000 };
 
 const id = (name) => document.getElementById(name);
-const state = { key: "", past: [], chosen: "", isDrawing: false, ended: false };
+// `loop` counts calls of `connect`, and `asked` those of `ask`: only the newest of each goes on.
+const state = { key: "", past: [], chosen: "", isDrawing: false, ended: false, loop: 0, line: null, asked: 0 };
 
 // Numbers
 
@@ -25,19 +31,20 @@ const millis = orNone((value) => {
 const share = orNone((value) => value.toFixed(4));
 const bytes = orNone((value) => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-  let at = 0;
-  while (value >= 1024 && at < units.length - 1) {
-    value /= 1024;
-    at += 1;
-  }
-  return `${value.toFixed(at === 0 || value >= 100 ? 0 : 1)} ${units[at]}`;
+  const at = units.findLastIndex((_, i) => i === 0 || value >= 1024 ** i);
+  const part = value / 1024 ** at;
+  return `${part.toFixed(at === 0 || part >= 100 ? 0 : 1)} ${units[at]}`;
 });
 const time = orNone((seconds) => {
   if (seconds < 120) return `${Math.floor(seconds)} s`;
   if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
   return seconds < 172800 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
 });
-const sum = (rows, of) => rows.reduce((all, row) => all + (of(row) || 0), 0);
+// What no row says is unknown, not 0; of no rows at all the sum is 0.
+const sum = (rows, of) => {
+  const known = rows.map(of).filter(isKnown);
+  return rows.length && !known.length ? null : known.reduce((all, value) => all + value, 0);
+};
 const most = (rows, of) => {
   const known = rows.map(of).filter(isKnown);
   return known.length ? Math.max(...known) : null;
@@ -45,18 +52,15 @@ const most = (rows, of) => {
 
 // Elements
 
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+function filled(made, attributes, children) {
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...children);
   return made;
 }
 
-function drawn(name, attributes = {}) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  return made;
-}
+const element = (name, attributes = {}, ...children) => filled(document.createElement(name), attributes, children);
+const drawn = (name, attributes = {}, ...children) =>
+  filled(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
 
 // Changes nothing that is as it should be: a screen reader hears of what is new alone.
 function setText(node, text) {
@@ -65,15 +69,13 @@ function setText(node, text) {
 
 // Tiles
 
+// A tile is its name, its value, a note, and whether a target is missed.
 function showTiles(tiles) {
   const list = id("tiles");
   while (list.children.length > tiles.length) list.lastChild.remove();
-  tiles.forEach(({ name, value, note = "", missed = false }, at) => {
-    if (!list.children[at]) {
-      list.append(
-        element("div", {}, element("dt"), element("dd", { class: "value" }), element("dd", { class: "note" })),
-      );
-    }
+  tiles.forEach(([name, value, note = "", missed = false], at) => {
+    const parts = () => [element("dt"), element("dd", { class: "value" }), element("dd", { class: "note" })];
+    if (!list.children[at]) list.append(element("div", {}, ...parts()));
     const [label, number, remark] = list.children[at].children;
     list.children[at].dataset.name = name;
     setText(label, name);
@@ -105,9 +107,7 @@ function showChart(at, { title, show, series, range }, times) {
   }
   const [caption, svg] = cards.children[at].children;
   const last = (line) => show(line.values.at(-1));
-  const legends = series.map((line) =>
-    element("span", { class: `legend ${line.kind}` }, `${line.name} ${last(line)}`),
-  );
+  const legends = series.map((line) => element("span", { class: `legend ${line.kind}` }, `${line.name} ${last(line)}`));
   caption.replaceChildren(element("span", {}, title), ...legends);
   svg.setAttribute("aria-label", `${title}: ${series.map((line) => `${line.name} ${last(line)}`).join(", ")}`);
 
@@ -115,27 +115,23 @@ function showChart(at, { title, show, series, range }, times) {
   svg.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
   const known = series.flatMap((line) => line.values).filter(isKnown);
   const low = range ? Math.min(range[0], ...known) : 0;
-  const high = range ? range[1] : round(Math.max(...known, 1e-3));
+  const high = range ? Math.max(range[1], ...known) : round(Math.max(...known, 1e-3));
   const x = (i) => LEFT + (1 - (times.at(-1) - times[i]) / KEPT_MS) * (width - LEFT - 2);
   const y = (value) => TOP + (1 - (value - low) / (high - low)) * (HEIGHT - TOP - BOTTOM);
   const parts = [];
   for (const part of [0, 0.5, 1]) {
     const value = low + (high - low) * part;
     parts.push(drawn("line", { class: "rule", x1: LEFT, x2: width, y1: y(value), y2: y(value) }));
-    const label = drawn("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" });
-    label.textContent = show(value);
-    parts.push(label);
+    parts.push(drawn("text", { x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, show(value)));
   }
   for (const [part, text, anchor] of [[0, "2 min ago", "start"], [1, "now", "end"]]) {
-    const label = drawn("text", { x: LEFT + part * (width - LEFT), y: HEIGHT - 3, "text-anchor": anchor });
-    label.textContent = text;
-    parts.push(label);
+    parts.push(drawn("text", { x: LEFT + part * (width - LEFT), y: HEIGHT - 3, "text-anchor": anchor }, text));
   }
   for (const { kind, values } of series) {
     let path = "";
     values.forEach((value, i) => {
       if (!isKnown(value)) return;
-      const isNext = path && isKnown(values[i - 1]);
+      const isNext = path && isKnown(values[i - 1]) && times[i] - times[i - 1] <= GAP_MS;
       path += `${isNext ? "L" : "M"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`;
       // One that stands alone is a dot.
       if (!isNext) path += "h0";
@@ -157,21 +153,15 @@ function showCharts(charts) {
 function showTable(table, caption, heads, rows) {
   if (!table.tHead) {
     table.classList.add("stacks");
-    const cells = heads.map((head) => element("th", { scope: "col" }, head));
-    table.append(
-      element("caption", { class: "unseen" }, caption),
-      element("thead", {}, element("tr", {}, ...cells)),
-      element("tbody"),
-    );
+    const row = element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)));
+    table.append(element("caption", { class: "unseen" }, caption), element("thead", {}, row), element("tbody"));
   }
   const body = table.tBodies[0];
   while (body.rows.length > rows.length) body.lastChild.remove();
   rows.forEach((cells, at) => {
     if (!body.rows[at]) {
-      const made = heads.map((head, i) =>
-        i === 0 ? element("th", { scope: "row" }) : element("td", { "data-label": head }),
-      );
-      body.append(element("tr", {}, ...made));
+      const made = heads.slice(1).map((head) => element("td", { "data-label": head }));
+      body.append(element("tr", {}, element("th", { scope: "row" }), ...made));
     }
     cells.forEach((cell, i) => {
       const place = body.rows[at].children[i];
@@ -183,72 +173,54 @@ function showTable(table, caption, heads, rows) {
 
 // A server
 
-const ofEngine = (row, name) => (row.engine ? row.engine[name] : null);
-const recallOf = (row) => (row.engine && row.engine.recall ? row.engine.recall.estimate : null);
+const ofEngine = (row, name) => row.engine?.[name];
+const recallOf = (row) => row.engine?.recall?.estimate;
 const targetOf = (row) => String(Number(row.recall_target.toFixed(4)));
-const isBelow = (row) => {
-  const recall = row.engine && row.engine.recall;
-  return Boolean(recall) && recall.estimate + recall.margin < row.recall_target;
-};
+const isBelow = (row) => recallOf(row) + row.engine?.recall?.margin < row.recall_target;
 
+// A chosen collection that is not in these figures is a row without any: unknown, and not all the others.
 function chosenOf(figures) {
-  const one = figures.collections.find((row) => row.name === state.chosen);
-  return one ? [one] : figures.collections;
+  if (!state.chosen) return figures.collections;
+  return [figures.collections.find((row) => row.name === state.chosen) || { name: state.chosen }];
 }
 
 // The collection whose recall is furthest below its target.
 function worst(rows) {
-  const known = rows.filter((row) => isKnown(recallOf(row)));
   const gap = (row) => recallOf(row) - row.recall_target;
-  return known.reduce((worst, row) => (!worst || gap(row) < gap(worst) ? row : worst), null);
+  return rows.reduce((worst, row) => (!isKnown(gap(row)) || (worst && gap(worst) <= gap(row)) ? worst : row), null);
 }
 
 function serverTiles(figures) {
   const rows = chosenOf(figures);
-  const searches = sum(rows, (row) => row.searches_per_second);
   const low = worst(rows);
   const ofLow = low && rows.length > 1 ? ` · ${low.name}` : "";
-  const fresh = most(rows, (row) => row.fresh);
-  const writes = sum(rows, (row) => row.writes_per_second);
   const total = (name) => sum(rows, (row) => ofEngine(row, name));
-  const slowest = rows.length > 1 ? "in the slowest collection" : "of the last 5 s";
+  const slowest = (ofOne) => (rows.length > 1 ? "in the slowest collection" : ofOne);
+  const margin = low && `± ${low.engine.recall.margin.toFixed(4)}, target ${targetOf(low)}${ofLow}`;
+  const soFar = `${count(sum(rows, (row) => row.searches))} so far`;
+  const onDisk = `${bytes(total("segment_bytes"))} on disk, ${count(total("merges"))} merges`;
   const tiles = [
-    { name: "Searches per second", value: rate(searches), note: `${count(sum(rows, (row) => row.searches))} so far` },
-    { name: "Writes per second", value: rate(writes), note: `${count(total("writes"))} ever` },
-    { name: "Search, median", value: millis(most(rows, (row) => row.p50)), note: slowest },
-    { name: "Search, 99 %", value: millis(most(rows, (row) => row.p99)), note: slowest },
-    {
-      name: "Recall",
-      value: low ? share(recallOf(low)) : "–",
-      note: low ? `± ${low.engine.recall.margin.toFixed(4)}, target ${targetOf(low)}${ofLow}` : "no audit yet",
-      missed: Boolean(low) && isBelow(low),
-    },
-    { name: "Rows", value: count(total("rows")), note: `${count(total("leaves"))} leaves, ${count(total("splits"))} splits` },
-    {
-      name: "Segments",
-      value: count(total("segments")),
-      note: `${bytes(total("segment_bytes"))} on disk, ${count(total("merges"))} merges`,
-    },
-    { name: "Memory", value: bytes(total("memory_bytes")), note: `log ${bytes(total("log_bytes"))}` },
-    { name: "A write is seen after", value: millis(fresh), note: rows.length > 1 ? "in the slowest collection" : "now" },
+    ["Searches per second", rate(sum(rows, (row) => row.searches_per_second)), soFar],
+    ["Writes per second", rate(sum(rows, (row) => row.writes_per_second)), `${count(total("writes"))} ever`],
+    ["Search, median", millis(most(rows, (row) => row.p50)), slowest("of the last 5 s")],
+    ["Search, 99 %", millis(most(rows, (row) => row.p99)), slowest("of the last 5 s")],
+    ["Recall", low ? share(recallOf(low)) : "–", margin || "no audit yet", low !== null && isBelow(low)],
+    ["Rows", count(total("rows")), `${count(total("leaves"))} leaves, ${count(total("splits"))} splits`],
+    ["Segments", count(total("segments")), onDisk],
+    ["Memory", bytes(total("memory_bytes")), `log ${bytes(total("log_bytes"))}`],
+    ["A write is seen after", millis(most(rows, (row) => row.fresh)), slowest("now")],
   ];
-  const requests = figures.requests;
-  if (requests) {
-    tiles.push({
-      name: "Failures per second",
-      value: rate(requests.failed_per_second),
-      note: `${rate(requests.refused_per_second)} refused, of ${rate(requests.per_second)} requests`,
-      missed: requests.failed_per_second > 0,
-    });
+  if (figures.requests) {
+    const { failed_per_second: failed, refused_per_second: refused, per_second: all } = figures.requests;
+    tiles.push(["Failures per second", rate(failed), `${rate(refused)} refused, of ${rate(all)} requests`, failed > 0]);
   }
   return tiles;
 }
 
 // A chart of two lines, each with its name and what it shows of figures.
 function chart(title, show, [name, of], [otherName, ofOther, otherKind = "second"], range) {
-  const first = { kind: "first", name, values: state.past.map(of) };
-  const second = { kind: otherKind, name: otherName, values: state.past.map(ofOther) };
-  return { title, show, range, series: [first, second] };
+  const line = (kind, name, of) => ({ kind, name, values: state.past.map(of) });
+  return { title, show, range, series: [line("first", name, of), line(otherKind, otherName, ofOther)] };
 }
 
 const signed = orNone((value) => `${value > 0 ? "+" : ""}${value.toFixed(3)}`);
@@ -259,8 +231,7 @@ function serverCharts() {
   const low = (figures) => worst(chosenOf(figures)) || {};
   const inMemory = all(sum, (row) => ofEngine(row, "memory_rows"));
   const inSegments = all(sum, (row) => ofEngine(row, "segment_rows"));
-  const searches = all(sum, (row) => row.searches_per_second);
-  const writes = all(sum, (row) => row.writes_per_second);
+  const [searches, writes] = ["searches", "writes"].map((name) => all(sum, (row) => row[`${name}_per_second`]));
   const [median, late] = [all(most, (row) => row.p50), all(most, (row) => row.p99)];
   const estimate = (figures) => recallOf(low(figures));
   const target = (figures) => low(figures).recall_target;
@@ -280,12 +251,11 @@ function serverCharts() {
 
 function nameButton(name) {
   return (cell) => {
-    let button = cell.firstChild;
-    if (!button) {
-      button = element("button", { type: "button" });
-      button.addEventListener("click", () => choose(button.textContent));
-      cell.append(button);
+    if (!cell.firstChild) {
+      cell.append(element("button", { type: "button" }));
+      cell.firstChild.addEventListener("click", (event) => choose(event.currentTarget.textContent));
     }
+    const button = cell.firstChild;
     setText(button, name);
     button.setAttribute("aria-pressed", String(state.chosen === name));
   };
@@ -313,14 +283,9 @@ function showCollections(figures) {
   const rows = figures.collections.map((row) => [
     nameButton(row.name),
     count(ofEngine(row, "rows")),
-    rate(row.searches_per_second),
-    millis(row.p50),
-    millis(row.p99),
-    rate(row.writes_per_second),
+    rate(row.searches_per_second), millis(row.p50), millis(row.p99), rate(row.writes_per_second),
     recallCell(row),
-    count(ofEngine(row, "probes")),
-    count(ofEngine(row, "leaves")),
-    count(ofEngine(row, "splits")),
+    ...["probes", "leaves", "splits"].map((name) => count(ofEngine(row, name))),
     `${count(ofEngine(row, "segments"))}, ${bytes(ofEngine(row, "segment_bytes"))}`,
     bytes(ofEngine(row, "memory_bytes")),
     millis(row.fresh),
@@ -332,13 +297,17 @@ function showCollections(figures) {
   offer(figures.collections.map((row) => row.name).sort());
 }
 
-// Lets these collections be asked.
+// Lets these be asked. The chosen one stays though it is missing, so that no question goes elsewhere unseen.
 function offer(names) {
   const list = id("collection");
-  if (names.join("\n") !== Array.from(list.options, (option) => option.value).join("\n")) {
-    const before = list.value;
-    list.replaceChildren(...names.map((name) => element("option", { value: name }, name)));
-    if (names.includes(before)) list.value = before;
+  const before = list.value;
+  const isMissing = before !== "" && !names.includes(before);
+  const offered = names.map((name) => [name, name]);
+  if (isMissing) offered.push([before, `${before} (missing)`]);
+  const texts = offered.map(([, text]) => text).join("\n");
+  if (texts !== Array.from(list.options, (option) => option.textContent).join("\n")) {
+    list.replaceChildren(...offered.map(([value, text]) => element("option", { value }, text)));
+    if (before) list.value = before;
   }
   id("ask").hidden = names.length === 0;
 }
@@ -346,17 +315,14 @@ function offer(names) {
 function server(figures) {
   const { hostname, port } = window.location;
   setText(id("about"), `${figures.version} at ${hostname}${port ? `:${port}` : ""}, up ${time(figures.uptime_seconds)}`);
-  if (!figures.collections.some((row) => row.name === state.chosen)) state.chosen = "";
+  const isThere = figures.collections.some((row) => row.name === state.chosen);
   id("scope").hidden = !state.chosen;
-  setText(id("scope").firstElementChild, `Figures of ${state.chosen}.`);
+  setText(id("scope").firstElementChild, `Figures of ${state.chosen}${isThere ? "" : ", which is missing"}.`);
   showTiles(serverTiles(figures));
   showCharts(serverCharts());
   showCollections(figures);
   const rows = figures.slow.map((one) => [
-    one.collection,
-    millis(one.took),
-    `${time(one.seconds_ago)} ago`,
-    count(one.limit),
+    one.collection, millis(one.took), `${time(one.seconds_ago)} ago`, count(one.limit),
     [one.exact && "exact", one.filtered && "with a filter"].filter(Boolean).join(", ") || "plain",
   ]);
   showTable(id("slow-table"), "The slowest searches of the last minutes", ["Collection", "Took", "When", "Points", "Kind"], rows);
@@ -369,21 +335,18 @@ function server(figures) {
 function job(figures) {
   setText(id("about"), `${figures.title} · ${figures.phase || "starting"} · ${time(figures.seconds)}`);
   const recall = figures.recall_recent ?? figures.recall_at_10;
+  const isMissed = isKnown(figures.recall_at_10) && figures.recall_at_10 < figures.recall_target;
+  const lagNote = isKnown(figures.freshness_lag) ? "the slowest partition" : "no event times";
   showTiles([
-    { name: "Vectors per second", value: rate(figures.vectors_per_second), note: `${count(figures.vectors)} so far` },
-    { name: "Deletes per second", value: rate(figures.deletes_per_second), note: `${count(figures.deletes)} so far` },
-    { name: "Answers per second", value: rate(figures.queries_per_second), note: `${count(figures.queries)} so far` },
-    { name: "Answer, median", value: millis(figures.p50), note: "from the intended send" },
-    { name: "Answer, 99 %", value: millis(figures.p99), note: "from the intended send" },
-    {
-      name: "Recall@10",
-      value: share(figures.recall_at_10),
-      note: `${count(figures.audits)} audits, target ${targetOf(figures)}`,
-      missed: isKnown(figures.recall_at_10) && figures.recall_at_10 < figures.recall_target,
-    },
-    { name: "Backlog", value: count(figures.writes_waiting), note: `writes; ${count(figures.searches_in_flight)} searches under way` },
-    { name: "Behind events by", value: millis(figures.freshness_lag), note: isKnown(figures.freshness_lag) ? "the slowest partition" : "no event times" },
-    { name: "Bad records", value: count(figures.bad_records), missed: figures.bad_records > 0 },
+    ["Vectors per second", rate(figures.vectors_per_second), `${count(figures.vectors)} so far`],
+    ["Deletes per second", rate(figures.deletes_per_second), `${count(figures.deletes)} so far`],
+    ["Answers per second", rate(figures.queries_per_second), `${count(figures.queries)} so far`],
+    ["Answer, median", millis(figures.p50), "from the intended send"],
+    ["Answer, 99 %", millis(figures.p99), "from the intended send"],
+    ["Recall@10", share(figures.recall_at_10), `${count(figures.audits)} audits, target ${targetOf(figures)}`, isMissed],
+    ["Backlog", count(figures.writes_waiting), `writes; ${count(figures.searches_in_flight)} searches under way`],
+    ["Behind events by", millis(figures.freshness_lag), lagNote],
+    ["Bad records", count(figures.bad_records), "", figures.bad_records > 0],
   ]);
   const recentRecall = [isKnown(recall) ? "of recent audits" : "no audit yet", (past) => past.recall_recent];
   showCharts([
@@ -421,66 +384,89 @@ function showPartitions(figures) {
   showTable(id("partition-table"), "Partitions", ["Partition", "Rows", "Beside the largest", "Share of the work"], rows);
   const step = STEPS[figures.hand_over_step];
   const moving = step ? `A hand-over is under way: ${step}.` : "No hand-over is under way.";
-  setText(
-    id("hand-over"),
-    `${moving} Template ${count(figures.epoch)}; ${count(figures.rows_adopted)} rows changed their partition.`,
-  );
+  const adopted = `${count(figures.rows_adopted)} rows changed their partition.`;
+  setText(id("hand-over"), `${moving} Template ${count(figures.epoch)}; ${adopted}`);
 }
 
 // Asking
 
-// Numbers that a browser would round are kept as the texts that they were.
+// Integers that a browser would round are kept as they were written.
 const parse = (text) =>
-  JSON.parse(text, (name, value, context) =>
-    name === "id" && typeof value === "number" && !Number.isSafeInteger(value) && context ? context.source : value,
-  );
+  JSON.parse(text, (_, value, context) => {
+    const isRounded = typeof value === "number" && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source);
+    if (!isRounded) return value;
+    return JSON.rawJSON ? JSON.rawJSON(context.source) : context.source;
+  });
+
+// What is JSON is sent as it was typed: it may have larger integers than a browser's numbers can be.
+function checked(text) {
+  JSON.parse(text);
+  return text;
+}
 
 function target(text) {
   const given = text.trim();
-  // Ids are larger than a browser's numbers can be: they are sent as they were typed.
   if (/^\d+$/.test(given)) return given;
-  if (given.startsWith("[")) return JSON.stringify(JSON.parse(given));
-  return JSON.stringify(given.replace(/^"|"$/g, ""));
+  return given.startsWith("[") ? checked(given) : JSON.stringify(given.replace(/^"|"$/g, ""));
+}
+
+function question() {
+  const filter = id("filter").value.trim();
+  const parts = [`"query": ${target(id("near").value)}`, `"limit": ${Number(id("limit").value)}`, '"with_payload": true'];
+  if (filter) parts.push(`"filter": ${checked(filter)}`);
+  return `{${parts.join(", ")}}`;
+}
+
+// Asks the server. Returns the status and the text of its answer.
+async function answered(body) {
+  const path = `../collections/${encodeURIComponent(id("collection").value)}/points/query`;
+  const sent = { ...headers(), "content-type": "application/json" };
+  const answer = await fetch(path, { method: "POST", headers: sent, body });
+  return [answer.status, await answer.text()];
+}
+
+// Shows points, and returns what to say of them; throws when `text` is no answer of a server.
+function showAnswer(text, took) {
+  const { result, time: seconds } = parse(text);
+  const rows = result.points.map((point) => [
+    typeof point.id === "string" ? point.id : JSON.stringify(point.id),
+    point.score.toFixed(4),
+    (cell) => {
+      cell.className = "payload text";
+      setText(cell, point.payload && Object.keys(point.payload).length ? JSON.stringify(point.payload) : "–");
+    },
+  ]);
+  showTable(id("answer"), "Answer", ["Id", "Score", "Payload"], rows);
+  id("answer-place").hidden = rows.length === 0;
+  return `${count(rows.length)} points. The server took ${millis(seconds * 1000)}, the whole ${millis(took)}.`;
 }
 
 async function ask(event) {
   event.preventDefault();
-  const say = (text, isError) => {
-    id("answer-state").classList.toggle("error", Boolean(isError));
+  const number = (state.asked += 1);
+  const tell = (text, isError = true) => {
+    id("answer-state").classList.toggle("error", isError);
     setText(id("answer-state"), text);
   };
   id("answer-place").hidden = true;
-  say("Searching");
+  tell("Searching", false);
+  let body;
   try {
-    const filter = id("filter").value.trim();
-    const parts = [`"query": ${target(id("near").value)}`, `"limit": ${Number(id("limit").value)}`, '"with_payload": true'];
-    if (filter) parts.push(`"filter": ${JSON.stringify(JSON.parse(filter))}`);
-    const began = performance.now();
-    const answer = await fetch(`../collections/${encodeURIComponent(id("collection").value)}/points/query`, {
-      method: "POST",
-      headers: { ...headers(), "content-type": "application/json" },
-      body: `{${parts.join(", ")}}`,
-    });
-    const took = performance.now() - began;
-    const body = parse(await answer.text());
-    if (!answer.ok) {
-      say(body.status.error, true);
-      return;
-    }
-    const points = body.result.points;
-    say(`${count(points.length)} points. The server took ${millis(body.time * 1000)}, the whole ${millis(took)}.`);
-    const rows = points.map((point) => [
-      String(point.id),
-      point.score.toFixed(4),
-      (cell) => {
-        cell.className = "payload text";
-        setText(cell, point.payload && Object.keys(point.payload).length ? JSON.stringify(point.payload) : "–");
-      },
-    ]);
-    showTable(id("answer"), "Answer", ["Id", "Score", "Payload"], rows);
-    id("answer-place").hidden = rows.length === 0;
+    body = question();
   } catch (error) {
-    say(error instanceof SyntaxError ? `This is no JSON: ${error.message}` : "The server did not answer.", true);
+    return tell(`This is no JSON: ${error.message}`);
+  }
+  const began = performance.now();
+  const [status, text] = await answered(body).catch(() => [0, ""]);
+  // Answers may come in another order than questions went.
+  if (number !== state.asked) return;
+  if (status === 0) return tell("The server did not answer.");
+  try {
+    if (status === 200) tell(showAnswer(text, performance.now() - began), false);
+    else tell(parse(text).status.error.toString());
+  } catch {
+    // A proxy speaks like this, in HTML.
+    tell(`Something else than the server answered, with the status ${status}.`);
   }
 }
 
@@ -506,7 +492,15 @@ function draw() {
   });
 }
 
+// Forgets what was shown: a server took the place of a job at this address, or the other way round.
+function forget() {
+  Object.assign(state, { past: [], chosen: "" });
+  id("collection").replaceChildren();
+  for (const name of ["scope", "done", "collections", "partitions", "ask", "slow"]) id(name).hidden = true;
+}
+
 function show(figures) {
+  if (state.past.length && state.past.at(-1).kind !== figures.kind) forget();
   // Known before anything is drawn: the events may end at once.
   state.ended = figures.phase === "ended";
   const at = performance.now();
@@ -515,76 +509,92 @@ function show(figures) {
   draw();
 }
 
-// Reads events until they end. Returns how the server refused, if it did.
+// Reads events until they end, or until none comes for long. Returns how the server refused, if it did.
 async function read() {
-  const answer = await fetch("events", { headers: headers(), cache: "no-store" });
-  if (!answer.ok) return answer.status;
-  id("key").hidden = true;
-  say("Live", "live");
-  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let waiting = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return null;
-    waiting += value;
-    const events = waiting.split("\n\n");
-    waiting = events.pop();
-    for (const event of events) {
-      if (event.startsWith("data: ")) show(JSON.parse(event.slice(6)));
+  const line = (state.line = new AbortController());
+  let timer = 0;
+  const wait = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => line.abort(), SILENT_MS[state.past.at(-1)?.kind] || SILENT_MS.unknown);
+  };
+  try {
+    wait();
+    const answer = await fetch("events", { headers: headers(), cache: "no-store", signal: line.signal });
+    if (!answer.ok) return answer.status;
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let waiting = ""; ; ) {
+      const { done, value } = await reader.read();
+      if (done) return null;
+      const events = (waiting + value).split("\n\n");
+      waiting = events.pop();
+      for (const event of events.filter((one) => one.startsWith("data: "))) {
+        show(JSON.parse(event.slice(6)));
+        say("Live", "live");
+      }
+      wait();
     }
+  } finally {
+    clearTimeout(timer);
+    line.abort();
   }
 }
 
+function askKey(isWrong) {
+  state.key = "";
+  say("Locked");
+  id("key").hidden = false;
+  setText(id("key-error"), isWrong ? "The server does not know this key." : "");
+  id("key-text").focus();
+}
+
+// Connects again and again. A call ends those before it, so that there is one connection.
 async function connect() {
+  const loop = (state.loop += 1);
+  state.line?.abort();
   for (let tries = 0; ; tries += 1) {
     const before = state.past.at(-1);
-    let status = null;
-    try {
-      status = await read();
-    } catch {
-      // The server is gone, or was never there.
-    }
-    if (status === 401) {
-      say("Locked");
-      id("key").hidden = false;
-      setText(id("key-error"), state.key ? "The server does not know this key." : "");
-      state.key = "";
-      id("key-text").focus();
-      return;
-    }
-    if (state.ended) {
-      say("The job has ended");
-      return;
-    }
+    // Without a status the server is gone, or was never there.
+    const status = await read().catch(() => null);
+    if (loop !== state.loop) return;
+    if (status === 401) return askKey(state.key !== "");
+    if (state.ended) return say("The job has ended");
     if (state.past.at(-1) !== before) tries = 0;
     say(status ? `Refused (${status}), trying again` : "Lost, trying again", "lost");
     await new Promise((resolve) => setTimeout(resolve, WAIT_MS[Math.min(tries, WAIT_MS.length - 1)]));
+    if (loop !== state.loop) return;
   }
+}
+
+function useKey(event) {
+  event.preventDefault();
+  state.key = id("key-text").value.trim();
+  id("key-text").value = "";
+  try {
+    // Some characters cannot be sent at all.
+    new Headers(headers());
+  } catch {
+    return askKey(true);
+  }
+  id("key").hidden = true;
+  say("Connecting");
+  connect();
 }
 
 // Theme
 
-const isDark = () =>
-  (document.documentElement.dataset.theme ||
-    (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
-
-function nameTheme() {
-  setText(id("theme"), isDark() ? "Light" : "Dark");
-}
+const root = document.documentElement;
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+const nameTheme = () => setText(id("theme"), isDark() ? "Light" : "Dark");
 
 id("theme").addEventListener("click", () => {
-  document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+  root.dataset.theme = isDark() ? "light" : "dark";
   nameTheme();
 });
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
+dark.addEventListener("change", nameTheme);
 
 id("all").addEventListener("click", () => choose(state.chosen));
 id("question").addEventListener("submit", ask);
-id("key").addEventListener("submit", (event) => {
-  event.preventDefault();
-  state.key = id("key-text").value.trim();
-  id("key-text").value = "";
-  connect();
-});
+id("key").addEventListener("submit", useKey);
 nameTheme();
 connect();

@@ -28,7 +28,7 @@ use crate::shared::Shared;
 const TICK: Duration = Duration::from_millis(250);
 /// Rates are those of the last seconds.
 const SPAN: Duration = Duration::from_secs(5);
-/// Collections of an event.
+/// Collections that a viewer sees.
 const ROWS: usize = 100;
 /// Collections whose engines are asked at every tick; more are asked less often in proportion.
 const ASKED: usize = 32;
@@ -86,17 +86,12 @@ impl Watching {
 fn seen(all: &Figures, access: &Access) -> Figures {
     let may = |name: &str| access.may(Scope::Read, Some(name)).is_ok();
     let sees_all = access.may(Scope::Read, None).is_ok();
-    let mut collections = all.collections.clone();
-    collections.retain(|row| may(&row.name));
+    let mut collections = all.collections.iter().filter(|row| may(&row.name));
+    let shown: Vec<Row> = collections.by_ref().take(ROWS).cloned().collect();
+    let more = collections.count();
     let mut slow = all.slow.clone();
     slow.retain(|one| may(&one.collection));
-    Figures {
-        requests: all.requests.filter(|_| sees_all),
-        more: if sees_all { all.more } else { 0 },
-        collections,
-        slow,
-        ..*all
-    }
+    Figures { requests: all.requests.filter(|_| sees_all), more, collections: shown, slow, ..*all }
 }
 
 /// The last seconds.
@@ -147,18 +142,18 @@ impl Past {
         // Those that were dropped are forgotten.
         self.collections = watched;
         rows.sort_by(|a, b| {
-            let busy = |row: &Row| row.searches_per_second + row.writes_per_second;
+            let busy =
+                |row: &Row| row.searches_per_second + row.writes_per_second.unwrap_or_default();
             busy(b).total_cmp(&busy(a)).then_with(|| a.name.cmp(&b.name))
         });
-        let more = rows.len().saturating_sub(ROWS);
-        rows.truncate(ROWS);
         Figures {
             kind: "server",
             version: env!("CARGO_PKG_VERSION"),
             uptime_seconds: (now - began).as_secs(),
             requests: Some(self.requests(shared.measured.answers(), now)),
             collections: rows,
-            more,
+            // A key may read a few of them, so what is shown is chosen for each viewer.
+            more: 0,
             slow: slow(shared, now),
         }
     }
@@ -222,7 +217,10 @@ impl Watched {
         let owed = asked.since.map(|since| now.saturating_duration_since(since));
         let fresh = asked.took.max(owed.filter(|owed| *owed > TICK)).map(millis);
         drop(asked);
-        let writes_per_second = engine.as_ref().map_or(0.0, |(at, engine)| {
+        // What a replica lacks is seen when it has come. One that has not reached its writer cannot say.
+        let behind = self.collection.progress.behind_ms();
+        let fresh = fresh.and_then(|fresh| Some(fresh.max(behind? as f64)));
+        let writes_per_second = engine.as_ref().map(|(at, engine)| {
             let (then, before) = remember(&mut self.writes, *at, engine.writes);
             rate(engine.writes.saturating_sub(before), *at - then)
         });

@@ -10,6 +10,7 @@ import base64
 import fcntl
 import json
 import os
+import re
 import select
 import shutil
 import subprocess
@@ -229,3 +230,39 @@ class Page:
             one for one in self.browser.happened if one.get("sessionId") == self.session
         ]
         return [one["params"] for one in mine if one.get("method") == method]
+
+
+def tile(name: str, part: str = "value") -> str:
+    """Return the expression of what a tile says."""
+    return (
+        f"document.querySelector('#tiles [data-name=\"{name}\"] .{part}')?.textContent"
+    )
+
+
+def amount(name: str) -> str:
+    """Return the expression of the number of a tile: thousands have commas."""
+    return f"parseFloat({tile(name)}.replaceAll(',', ''))"
+
+
+def number(page: Page, name: str, part: str = "value") -> float:
+    """Return the first number of a tile."""
+    found = re.search(r"[\d,.]+", page.evaluate(tile(name, part)))
+    assert found, name
+    return float(found[0].replace(",", ""))
+
+
+def cells(page: Page, table: str) -> list[list[str]]:
+    """Return the texts of the rows of a table."""
+    rows = f"document.getElementById({table!r}).tBodies[0].rows"
+    return page.evaluate(
+        f"Array.from({rows}, (row) => Array.from(row.cells, (c) => c.textContent))"
+    )
+
+
+def search(page: Page, near: str, filter: str = "") -> str:
+    """Ask by the page's form, and return what it says about the answer."""
+    page.fill("near", near)
+    page.fill("filter", filter)
+    page.evaluate("document.querySelector('#question button').click()")
+    state = "document.getElementById('answer-state').textContent"
+    return page.wait(f"{state} !== 'Searching' && {state}")

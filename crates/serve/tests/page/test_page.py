@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import COMMAND, Browser, Page
+from browser import Browser, Page, amount, cells, number, search, tile
 
 ROOT = Path(__file__).resolve().parents[4]
 VSTREAM = Path(os.environ.get("VSTREAM", ROOT / "target/release/vstream"))
@@ -26,18 +26,6 @@ SHOTS = ROOT / "run/page"
 DIMENSION = 48
 SEED = 20261126
 CITIES = ["Oslo", "Lima", "Pune", "Bern"]
-
-pytestmark = pytest.mark.skipif(
-    COMMAND is None, reason="there is no chromium on the PATH"
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """One browser; every page of it is a tab without a past."""
-    started = Browser(tmp_path_factory.mktemp("browser") / "profile")
-    yield started
-    started.close()
 
 
 class Client:
@@ -155,42 +143,6 @@ def metric(address: str, line: str) -> float:
     found = [one.rsplit(" ", 1)[1] for one in text.splitlines() if one.startswith(line)]
     assert found, line
     return sum(map(float, found))
-
-
-def tile(name: str, part: str = "value") -> str:
-    """Return the expression of what a tile says."""
-    return (
-        f"document.querySelector('#tiles [data-name=\"{name}\"] .{part}')?.textContent"
-    )
-
-
-def amount(name: str) -> str:
-    """Return the expression of the number of a tile: thousands have commas."""
-    return f"parseFloat({tile(name)}.replaceAll(',', ''))"
-
-
-def number(page: Page, name: str, part: str = "value") -> float:
-    """Return the first number of a tile."""
-    found = re.search(r"[\d,.]+", page.evaluate(tile(name, part)))
-    assert found, name
-    return float(found[0].replace(",", ""))
-
-
-def cells(page: Page, table: str) -> list[list[str]]:
-    """Return the texts of the rows of a table."""
-    rows = f"document.getElementById({table!r}).tBodies[0].rows"
-    return page.evaluate(
-        f"Array.from({rows}, (row) => Array.from(row.cells, (c) => c.textContent))"
-    )
-
-
-def search(page: Page, near: str, filter: str = "") -> str:
-    """Ask by the page's form, and return what it says about the answer."""
-    page.fill("near", near)
-    page.fill("filter", filter)
-    page.evaluate("document.querySelector('#question button').click()")
-    state = "document.getElementById('answer-state').textContent"
-    return page.wait(f"{state} !== 'Searching' && {state}")
 
 
 def test_figures_move_and_are_those_of_the_metrics(

@@ -250,6 +250,27 @@ fn laws_do_as_in_the_prototype() {
     }
 }
 
+/// Lean wanted what a steady rate needs only while much waited: it started a replica and stopped it a second
+/// later, again and again, and half of all queries waited for a second.
+#[test]
+fn no_law_of_ours_waits_for_a_backlog_again_and_again_at_a_steady_rate() {
+    let traffic = Traffic::steady(120.0, 240.0);
+    let laws = candidates(1.0, TARGET);
+    let ours = laws.into_iter().filter(|law| law.name == "lean" || law.name == "forecast");
+    let case = |candidate| Case {
+        table: "steady",
+        room: room(&SLOW, &SLOW, 0.3, Transport::Continuous),
+        traffic: traffic.clone(),
+        factor: 1.0,
+        candidate,
+    };
+    for row in rows(&ours.map(case).collect::<Vec<_>>(), 3) {
+        let (name, mean) = (&row.case.candidate.name, row.mean);
+        assert!(mean.p50_s < 0.02, "{name}: {mean:?}");
+        assert!(mean.replicas > 1.8 && mean.replicas < 2.6, "{name}: {mean:?}");
+    }
+}
+
 #[test]
 fn the_papers_row_comes_out_and_so_does_an_alpha_that_never_scales() {
     let found = rows(&plan::paper(), 3);

@@ -92,6 +92,8 @@ impl Traffic {
                     Phase { seconds: 60.0, from: 1_000.0, to: 100.0 },
                 ],
             },
+            // A fifth more than one replica answers.
+            Traffic::steady(120.0, 240.0),
         ]
     }
 

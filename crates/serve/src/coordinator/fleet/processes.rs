@@ -25,6 +25,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 const PAUSE_S: f64 = 0.5;
 /// Most of these seconds.
 const PAUSE_S_MAX: f64 = 30.0;
+/// A process that ends by itself so soon after it became ready has failed as one that never was ready.
+const STEADY: Duration = Duration::from_secs(10);
 
 /// How a replica is started.
 ///
@@ -55,8 +57,16 @@ struct Process {
     /// When it is killed: it has not become ready, or has not ended.
     deadline: Instant,
     is_stopping: bool,
-    /// When this was last looked at.
-    was_ready: bool,
+    /// Has been ready for [`STEADY`], when this was last looked at.
+    was_steady: bool,
+}
+
+impl Process {
+    /// Has been ready for [`STEADY`].
+    fn is_steady(&self, now: Instant) -> bool {
+        let ready = self.said.get().map(|&(_, after)| self.started + after + STEADY);
+        ready.is_some_and(|steady| now >= steady)
+    }
 }
 
 /// Replicas that are processes of this machine. Dropped, it kills them.
@@ -66,7 +76,7 @@ pub struct Processes {
     patience: Duration,
     processes: Vec<Process>,
     next: u64,
-    /// Processes in a row that ended before they were ready, and when the next may be started.
+    /// Processes in a row that ended before they were steady, and when the next may be started.
     failed: u32,
     not_before: Option<Instant>,
 }
@@ -94,16 +104,16 @@ impl Processes {
         Ok(Processes { command, cap, patience, processes, next: 0, failed: 0, not_before: None })
     }
 
-    /// Takes note of processes that ended or became ready, and kills those that are late.
+    /// Takes note of processes that ended or became steady, and kills those that are late.
     fn attend(&mut self) {
         let now = Instant::now();
-        // One that has been ready for long says nothing of those that are started now.
-        let (mut failed, mut became_ready) = (0, false);
+        // One that has been steady for long says nothing of those that are started now.
+        let (mut failed, mut became_steady) = (0, false);
         for process in &mut self.processes {
-            let is_ready = process.said.get().is_some();
-            became_ready |= is_ready && !process.was_ready;
-            process.was_ready = is_ready;
-            let is_late = process.is_stopping || !is_ready;
+            let is_steady = process.is_steady(now);
+            became_steady |= is_steady && !process.was_steady;
+            process.was_steady = is_steady;
+            let is_late = process.is_stopping || process.said.get().is_none();
             if is_late && now > process.deadline {
                 // It may have ended by itself.
                 let _ = process.child.kill();
@@ -111,14 +121,14 @@ impl Processes {
         }
         self.processes.retain_mut(|process| {
             let has_ended = !matches!(process.child.try_wait(), Ok(None));
-            failed += u32::from(has_ended && !process.is_stopping && process.said.get().is_none());
+            failed += u32::from(has_ended && !process.is_stopping && !process.is_steady(now));
             !has_ended
         });
         if failed > 0 {
             self.failed = self.failed.saturating_add(failed);
             let pause = PAUSE_S * 2f64.powi(self.failed.min(16) as i32 - 1);
             self.not_before = Some(now + Duration::from_secs_f64(pause.min(PAUSE_S_MAX)));
-        } else if became_ready {
+        } else if became_steady {
             self.failed = 0;
             self.not_before = None;
         }
@@ -245,7 +255,7 @@ impl Replicas for Processes {
             started: now,
             deadline,
             is_stopping: false,
-            was_ready: false,
+            was_steady: false,
         });
         Ok(id)
     }

@@ -102,6 +102,21 @@ fn a_command_that_fails_is_not_started_again_and_again() {
 }
 
 #[test]
+fn a_process_that_ends_soon_after_it_was_ready_has_failed_too() {
+    let mut processes = shell("echo 127.0.0.1:1; sleep 0.2; exit 1", 4, PATIENCE);
+    for tries in 1..=2 {
+        processes.start().expect("a process");
+        until(&mut processes, |list| states(list) == [ReplicaState::Ready]);
+        until(&mut processes, <[Replica]>::is_empty);
+        let refused = processes.start().expect_err("it has just failed");
+        let wanted =
+            matches!(refused, CoordinatorError::Failing { tries: found, .. } if found == tries);
+        assert!(wanted, "{refused}");
+        std::thread::sleep(Duration::from_millis(550));
+    }
+}
+
+#[test]
 fn a_process_that_fails_beside_one_that_runs_is_not_started_at_once() {
     let script = "[ $0 = 0 ] || exit 1; echo 127.0.0.1:1; exec sleep 600";
     let arguments = vec!["-c".into(), script.into(), "{replica}".into()];

@@ -1,7 +1,9 @@
 //! Replicas for what exceeds one of them, and for the backlog by a deadline; soon released.
 //!
 //! N = ⌈max(0, r₁ − μ) / μ + B / (D μ)⌉, with the rate r₁ of arrivals over the last second, the rate μ
-//! of a replica, all open queries B, and a deadline D of two seconds.
+//! of a replica, all open queries B, and a deadline D of two seconds. Replicas that the rate alone needs,
+//! ⌈r₁ / μ⌉ of those that are there, stay: without that a steady rate above that of one replica would start
+//! one and stop it again for ever, while all queries wait.
 
 use super::recent::Recent;
 use super::release::{Hysteresis, Release};
@@ -53,8 +55,9 @@ impl Law for Lean {
     fn replicas(&mut self, seen: &Observation) -> u32 {
         self.arrivals.add(seen.time_s, seen.arrivals);
         let of_one = seen.rate_of_replica();
-        let more = (self.arrivals.rate(seen.time_s, SPAN_S) - of_one).max(0.0);
-        let needed = (more + seen.open() / self.settings.drain_s) / of_one;
-        self.release.settle(whole(needed).max(1), seen)
+        let rate = self.arrivals.rate(seen.time_s, SPAN_S);
+        let needed = ((rate - of_one).max(0.0) + seen.open() / self.settings.drain_s) / of_one;
+        let stay = whole(rate / of_one).min(seen.replicas());
+        self.release.settle(whole(needed).max(stay).max(1), seen)
     }
 }
