@@ -136,24 +136,24 @@ fn lean_takes_what_exceeds_one_replica_and_the_backlog_and_lets_go_after_a_secon
 fn lean_keeps_the_replicas_that_a_steady_rate_needs() {
     let mut law = Lean::new(LeanSettings::default()).expect("right settings");
     // 120 of 100 per second: one replica, until what waits takes it two seconds.
-    assert_eq!(steady(&mut law, 12, 0..20), 1);
-    assert_eq!(law.replicas(&seen(2.0, 12, 170, 1)), 2);
+    assert_eq!(steady(&mut law, 12, 0..200), 1);
+    assert_eq!(law.replicas(&seen(20.0, 12, 170, 1)), 2);
     // Then the backlog drains, and both stay.
-    for tick in 21..100 {
+    for tick in 201..300 {
         assert_eq!(law.replicas(&seen(f64::from(tick) / 10.0, 12, 0, 2)), 2, "tick {tick}");
     }
     // The rate alone starts none.
-    assert_eq!(law.replicas(&seen(10.0, 12, 0, 1)), 2, "it was wanted within the last second");
-    for tick in 101..112 {
+    assert_eq!(law.replicas(&seen(30.0, 12, 0, 1)), 2, "it was wanted within the last second");
+    for tick in 301..312 {
         law.replicas(&seen(f64::from(tick) / 10.0, 12, 0, 1));
     }
-    assert_eq!(law.replicas(&seen(11.3, 12, 0, 1)), 1);
+    assert_eq!(law.replicas(&seen(31.3, 12, 0, 1)), 1);
     // They go a second after a rate that one replica can take.
     let mut law = Lean::new(LeanSettings::default()).expect("right settings");
-    (0..30).for_each(|tick| {
+    (0..300).for_each(|tick| {
         law.replicas(&seen(f64::from(tick) / 10.0, 24, 0, 3));
     });
-    let later = (30..60).map(|tick| law.replicas(&seen(f64::from(tick) / 10.0, 6, 0, 3)));
+    let later = (300..330).map(|tick| law.replicas(&seen(f64::from(tick) / 10.0, 6, 0, 3)));
     assert_eq!(later.last(), Some(1));
 }
 

@@ -1,9 +1,9 @@
 //! Replicas for what exceeds one of them, and for the backlog by a deadline; soon released.
 //!
 //! N = ⌈max(0, r₁ − μ) / μ + B / (D μ)⌉, with the rate r₁ of arrivals over the last second, the rate μ
-//! of a replica, all open queries B, and a deadline D of two seconds. Replicas that the rate alone needs,
-//! ⌈r₁ / μ⌉ of those that are there, stay: without that a steady rate above that of one replica would start
-//! one and stop it again for ever, while all queries wait.
+//! of a replica, all open queries B, and a deadline D of two seconds. Of the replicas that are there
+//! ⌈min(r₁, r₂₀) / μ⌉ stay, which a rate needs that lasts: without that a steady rate above that of one replica
+//! would start one and stop it again for ever, while all queries wait. A burst of ten seconds is too short for it.
 
 use super::recent::Recent;
 use super::release::{Hysteresis, Release};
@@ -11,8 +11,9 @@ use super::{whole, Law};
 use crate::coordinator::error::{seconds, CoordinatorError};
 use crate::coordinator::observation::Observation;
 
-/// The span of the rate.
+/// The span of the rate, and that of a rate that lasts.
 const SPAN_S: f64 = 1.0;
+const LASTING_S: f64 = 20.0;
 
 /// Settings of [`Lean`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,7 +44,7 @@ impl Lean {
         seconds("the deadline of the backlog", settings.drain_s)?;
         settings.release.check()?;
         let release = Hysteresis::new(settings.release);
-        Ok(Lean { settings, arrivals: Recent::new(SPAN_S), release })
+        Ok(Lean { settings, arrivals: Recent::new(LASTING_S), release })
     }
 }
 
@@ -57,7 +58,8 @@ impl Law for Lean {
         let of_one = seen.rate_of_replica();
         let rate = self.arrivals.rate(seen.time_s, SPAN_S);
         let needed = ((rate - of_one).max(0.0) + seen.open() / self.settings.drain_s) / of_one;
-        let stay = whole(rate / of_one).min(seen.replicas());
+        let lasting = rate.min(self.arrivals.rate(seen.time_s, LASTING_S));
+        let stay = whole(lasting / of_one).min(seen.replicas());
         self.release.settle(whole(needed).max(stay).max(1), seen)
     }
 }
