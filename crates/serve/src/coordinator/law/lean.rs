@@ -3,7 +3,8 @@
 //! N = ⌈max(0, r₁ − μ) / μ + B / (D μ)⌉, with the rate r₁ of arrivals over the last second, the rate μ
 //! of a replica, all open queries B, and a deadline D of two seconds. Of the replicas that are there
 //! ⌈min(r₁, r₂₀) / μ⌉ stay, which a rate needs that lasts: without that a steady rate above that of one replica
-//! would start one and stop it again for ever, while all queries wait. A burst of ten seconds is too short for it.
+//! would start one and stop it again for ever, while all queries wait. A burst of ten seconds raises r₂₀ late, so it
+//! costs hardly more.
 
 use super::recent::Recent;
 use super::release::{Hysteresis, Release};
